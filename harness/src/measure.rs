@@ -594,8 +594,7 @@ fn chip_hint(image: &Image, options: &Options, profile: &Profile, is_learned: bo
         let next = match is_learned {
             true => format!(
                 "`harness chip learn {firmware}` looks for one again; if it finds none, what is outside of the chip would \
-                 answer: [[stimulus]], [[edge]] and devices of a chip file describe it, --stub passes over the wait \
-                 (docs/chips.md)"
+                 answer: --set and devices of a chip file bring it, --stub passes over the wait (docs/chips.md)"
             ),
             false => format!("`harness chip learn {firmware}` writes a chip file that has (docs/chips.md)"),
         };

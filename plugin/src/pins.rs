@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Changes of a chip's pins, on their way to the timeline.
+//! Changes of a chip's pins, and frames on its buses, on their way to the timeline.
 //!
-//! A pin changes during an access of a register, or when a timer of QEMU's expires. The state may be locked then, so
+//! A pin changes, and a frame ends, during an access of a register, or when a timer of QEMU's expires. The state may be locked then, so
 //! the change waits here until the next block takes it.
 
 use std::mem;

@@ -505,6 +505,7 @@ fn describe_missed(facts: &Facts) -> Option<String> {
     })
 }
 
+/// Describes the first step that did not begin, or whose text was not typed.
 fn describe_steps(facts: &Facts) -> Option<String> {
     let mut taken = facts.input_bytes;
     let of = facts.input.iter().filter(|input| input.is_step()).count();

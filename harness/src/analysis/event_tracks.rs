@@ -75,11 +75,6 @@ pub(super) fn life(change: Life) -> &'static str {
     }
 }
 
-/// Word for a frame on a bus.
-pub(super) fn way(is_sent: bool) -> &'static str {
-    if is_sent { "sent" } else { "received" }
-}
-
 impl Kind {
     /// Whether the track has values instead of stretches.
     pub fn is_counter(self) -> bool {
@@ -677,26 +672,18 @@ impl Walk<'_> {
                 let name = self.words.function(function);
                 self.begins(vcpu, at_insns, track, &name);
             }
-            What::Returned { function } => {
+            What::Returned { function } | What::Unwound { function } => {
                 let track = self.track_within(Kind::Calls, vcpu, "calls");
                 let name = self.words.function(function);
-                self.ends_named(vcpu, at_insns, track, &name, None);
-            }
-            What::Unwound { function } => {
-                let track = self.track_within(Kind::Calls, vcpu, "calls");
-                let name = self.words.function(function);
-                self.ends_named(vcpu, at_insns, track, &name, Some(LEFT));
+                let reason = matches!(what, What::Unwound { .. }).then_some(LEFT);
+                self.ends_named(vcpu, at_insns, track, &name, reason);
             }
             What::Printed { bytes } => {
                 let track = self.plain_track(Kind::Console, self.timekeeper(vcpu), "console");
                 self.single(vcpu, at_insns, track, "prints", Some(bytes as i64));
             }
             What::Pin { port, pin, is_high, is_output } => self.pin(vcpu, at_insns, (port, pin), is_high, is_output),
-            What::Frame { port, is_sent, frame } => {
-                let key = (Kind::Bus, self.timekeeper(vcpu), None, port as u32);
-                let track = self.track(key, None, None, |words| words.port(port));
-                self.single(vcpu, at_insns, track, &format!("{} {frame}", way(is_sent)), None);
-            }
+            What::Frame { port, is_sent, frame } => self.frame(vcpu, at_insns, port, is_sent, &frame),
             What::Lives { task, change } => self.lives(vcpu, at_insns, task, change),
             What::Semihosting { operation } => {
                 let track = self.plain_track(Kind::Host, vcpu, "semihosting");
@@ -730,6 +717,14 @@ impl Walk<'_> {
             Life::Woken | Life::Unready => self.single(vcpu, at_insns, track, life(change), None),
             Life::Finished => self.ends(vcpu, at_insns, track, Some(life(change))),
         }
+    }
+
+    /// Notes a frame on a CAN bus, on the controller's own track.
+    fn frame(&mut self, vcpu: u32, at_insns: u64, port: u64, is_sent: bool, frame: &Frame) {
+        let key = (Kind::Bus, self.timekeeper(vcpu), None, port as u32);
+        let track = self.track(key, None, None, |words| words.port(port));
+        let way = if is_sent { "sent" } else { "received" };
+        self.single(vcpu, at_insns, track, &format!("{way} {frame}"), None);
     }
 
     /// Notes the new level of a pin of the chip, on the pin's own track.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CAN controllers of a chip file, resolved for the plugin.
 
-use wire::can::{Can, CanAnswer, Filters, Frame, FrameAt, MAX_BANKS, Mailbox, Queue};
+use wire::can::{Can, CanAnswer, Filters, Frame, FrameAt, MAX_BANKS, MAX_DEPTH, MAX_MAILBOXES, Mailbox, Queue};
 use wire::chip::Block;
 
 use super::file::{CanAnswerTable, CanTable, FiltersTable, FrameTable, KindTable, MailboxTable, QueueTable, Text};
@@ -9,11 +9,15 @@ use super::resolve::{Draft, Rules};
 use crate::error::InputError;
 use crate::text::number::parse_ns;
 
+/// Words of a frame's data.
+const DATA_WORDS: usize = 2;
+
 /// Words of a bank of filters.
 const BANK_WORDS: u32 = 2;
 
-/// What a text must be to be a frame.
-pub(super) const FRAME: &str = "a frame is written as 123#1122, 01234567#AA with an extended identifier, 123#R without data";
+/// Reason why a text is not a frame, for messages.
+pub(super) const FRAME: &str =
+    "a frame is written as 123#1122, 01234567#AA with an extended identifier, 123#R without data";
 
 impl Rules<'_, '_> {
     /// Adds CAN controllers, and what others on their bus answer.
@@ -23,6 +27,20 @@ impl Rules<'_, '_> {
             block.cans.push(self.can(can, filters.clone())?);
         }
         let Draft { name, source, peripheral, .. } = self.draft;
+        let wrong = |what: &str| {
+            let reason = format!("{name}: its kind {} {what}", peripheral.kind.get_ref());
+            Err(source.at(&peripheral.kind, reason))
+        };
+        if kind.can.is_empty() && kind.follow.iter().any(|follow| follow.idle) {
+            return wrong("has a [[follow]] with `idle`, and no [[can]]");
+        }
+        if kind.can.is_empty() && kind.filters.is_some() || kind.filters.is_none() && peripheral.filters_by.is_some()
+        {
+            return wrong("needs a [[can]] and [filters] for its filters");
+        }
+        if kind.can.len() > 1 {
+            return wrong("has more than one [[can]]: make each a peripheral of its own");
+        }
         if kind.can.is_empty() && (!peripheral.answers.is_empty() || peripheral.filters_by.is_some()) {
             let reason = format!("{name}: its kind has no [[can]] for `answers` and `filters-by`");
             return Err(source.at(&peripheral.kind, reason));
@@ -32,27 +50,35 @@ impl Rules<'_, '_> {
     }
 
     fn can(&self, table: &CanTable, filters: Option<Filters>) -> Result<Can, InputError> {
-        let CanTable { when, loops, silent, in_order, clock, divide, segments, free, mailbox, queue } = table;
         let (mut mailboxes, mut queues) = (Vec::new(), Vec::new());
-        for table in mailbox {
+        for table in &table.mailbox {
             for number in self.repeats(table.repeat, &table.request)? {
                 mailboxes.push(self.mailbox(table, number)?);
             }
         }
-        for table in queue {
+        for table in &table.queue {
             for number in self.repeats(table.repeat, &table.level)? {
                 queues.push(self.queue(table, number)?);
             }
         }
+        let at =
+            table.queue.first().map(|queue| &queue.level).or(table.mailbox.first().map(|mailbox| &mailbox.request));
+        if let Some(at) = at.filter(|_| mailboxes.len().max(queues.len()) > MAX_MAILBOXES) {
+            return Err(self.source().at(at, format_args!("more than {MAX_MAILBOXES} mailboxes or queues")));
+        }
         Ok(Can {
-            when: self.settings(when, 0)?,
-            loops: self.settings(loops, 0)?,
-            silent: self.settings(silent, 0)?,
-            in_order: self.settings(in_order, 0)?,
-            clock: self.clock(clock.as_ref())?,
-            divide: self.factors(divide)?,
-            segments: self.factors(segments)?,
-            free: self.optional(free, 0)?,
+            when: self.settings(&table.when, 0)?,
+            loops: self.settings(&table.loops, 0)?,
+            silent: self.settings(&table.silent, 0)?,
+            in_order: self.settings(&table.in_order, 0)?,
+            resets: self.optional(&table.resets, 0)?,
+            asleep: self.settings(&table.asleep, 0)?,
+            woken: self.settings(&table.woken, 0)?,
+            received: self.settings(&table.received, 0)?,
+            clock: self.clock(table.clock.as_ref())?,
+            divide: self.factors(&table.divide)?,
+            segments: self.factors(&table.segments)?,
+            free: self.optional(&table.free, 0)?,
             mailboxes,
             queues,
             filters,
@@ -61,6 +87,9 @@ impl Rules<'_, '_> {
 
     fn frame_at(&self, table: &FrameTable, number: u32) -> Result<FrameAt, InputError> {
         let FrameTable { standard, extended, is_extended, remote, length, data } = table;
+        if data.len() != DATA_WORDS {
+            return Err(self.source().at(length, format_args!("`data` must be {DATA_WORDS} fields of 32 bits")));
+        }
         Ok(FrameAt {
             standard: self.field_of(standard, number)?,
             extended: self.field_of(extended, number)?,
@@ -79,10 +108,14 @@ impl Rules<'_, '_> {
             sent: self.settings(&table.sent, number)?,
             abort: self.optional(&table.abort, number)?,
             aborted: self.settings(&table.aborted, number)?,
+            last: self.optional(&table.last, number)?,
         })
     }
 
     fn queue(&self, table: &QueueTable, number: u32) -> Result<Queue, InputError> {
+        if !(1..=MAX_DEPTH).contains(&table.depth) {
+            return Err(self.source().at(&table.level, format_args!("`depth` must be 1 to {MAX_DEPTH}")));
+        }
         Ok(Queue {
             frame: self.frame_at(&table.frame, number)?,
             filter: self.optional(&table.filter, number)?,
@@ -131,7 +164,8 @@ impl Rules<'_, '_> {
             Frame::parse(text.get_ref()).ok_or_else(wrong)
         };
         let time = |text: &Text| {
-            let wrong = || source.at(text, format_args!("{name}: after = {:?}: write a time, as 1ms", text.get_ref()));
+            let wrong =
+                || source.at(text, format_args!("{name}: after = {:?}: write a time, as 1ms", text.get_ref()));
             parse_ns(text.get_ref()).ok_or_else(wrong)
         };
         Ok(CanAnswer {

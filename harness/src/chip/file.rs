@@ -515,6 +515,9 @@ pub(super) struct FollowTable {
     pub(super) after: u64,
     #[serde(default)]
     pub(super) inverted: bool,
+    /// Whether it waits for the end of the frame on the peripheral's CAN bus.
+    #[serde(default)]
+    pub(super) idle: bool,
     pub(super) repeat: Option<u32>,
 }
 
@@ -894,6 +897,13 @@ pub(super) struct CanTable {
     pub(super) silent: Vec<Text>,
     #[serde(default)]
     pub(super) in_order: Vec<Text>,
+    pub(super) resets: Option<Text>,
+    #[serde(default)]
+    pub(super) asleep: Vec<Text>,
+    #[serde(default)]
+    pub(super) woken: Vec<Text>,
+    #[serde(default)]
+    pub(super) received: Vec<Text>,
     pub(super) clock: Option<Spanned<ClockSource>>,
     #[serde(default)]
     pub(super) divide: Vec<FactorTable>,
@@ -929,6 +939,7 @@ pub(super) struct MailboxTable {
     pub(super) abort: Option<Text>,
     #[serde(default)]
     pub(super) aborted: Vec<Text>,
+    pub(super) last: Option<Text>,
     pub(super) repeat: Option<u32>,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes outside of a chip, by the names of its chip file: fields of peripherals, pins as boards name them, bytes of devices on its
-//! buses, texts for its serial ports. They become rows for the plugin ([`Stimulus`]).
+//! buses, texts for its serial ports, frames for its CAN controllers. They become rows for the plugin ([`Stimulus`]).
 
 use wire::can::Frame;
 use wire::chip::{Block, DeviceByte, Field, MAX_STIMULI, PinAt, Setting, Stimulus};
@@ -70,7 +70,7 @@ impl Chip {
         let mut order: Vec<(u64, usize)> = by_clock.map(|(index, stimulus)| (due_ns(stimulus), index)).collect();
         order.sort_unstable();
         let late = order.iter().skip(usize::try_from(came).unwrap_or(usize::MAX));
-        late.filter(|(_, index)| self.by_clock.contains(index)).count()
+        late.filter(|(_, index)| self.by_clock.binary_search(index).is_ok()).count()
     }
 
     /// Changes that come together, from a time on.
@@ -250,6 +250,9 @@ impl Chip {
 /// Frames of a text, one after the other.
 fn frames(text: &[u8]) -> Result<Vec<Frame>, String> {
     let text = String::from_utf8_lossy(text);
+    if text.trim().is_empty() {
+        return Err(format!("no frame; {FRAME}"));
+    }
     let frame = |text: &str| Frame::parse(text).ok_or_else(|| format!("{text:?} is not a frame: {FRAME}"));
     text.split_whitespace().map(frame).collect()
 }
@@ -363,6 +366,7 @@ mod tests {
             ("USART9<x", "no serial port is called USART9 (USART"),
             ("GPIOA<x", "no serial port is called GPIOA"),
             ("CAN1<123", "\"123\" is not a frame: a frame is written as 123#1122"),
+            ("CAN1< ", "no frame; a frame is written as 123#1122"),
             ("CAN<123#", "which of the CAN controllers? Write one of CAN1, CAN2"),
         ];
         for (text, wanted) in cases {

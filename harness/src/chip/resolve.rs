@@ -108,6 +108,20 @@ impl<'a> Resolver<'a> {
         self.own().error(0, format_args!("[chip] lacks `{key}`"))
     }
 
+    /// A number of `[chip]` that must be in a range; 0: no file gives it.
+    fn number(
+        &self,
+        key: &str,
+        of: impl Fn(&super::file::ChipTable) -> Option<&Spanned<u32>>,
+        range: std::ops::RangeInclusive<u32>,
+    ) -> Result<u32, InputError> {
+        let Some((number, source)) = self.said(of) else { return Ok(0) };
+        let is_meant = range.contains(number.get_ref());
+        is_meant
+            .then_some(*number.get_ref())
+            .ok_or_else(|| source.at(number, format_args!("{key} must be {} to {}", range.start(), range.end())))
+    }
+
     /// Name of the processor, which must be one for which QEMU has a machine.
     fn cpu(&self) -> Result<String, InputError> {
         let (cpu, source) = self.said(|chip| chip.cpu.as_ref()).ok_or_else(|| self.lacks("cpu"))?;
@@ -141,21 +155,12 @@ impl<'a> Resolver<'a> {
             })
             .transpose()
         };
-        let number =
-            |said: Option<(&Spanned<u32>, &Origin<'_>)>, range: std::ops::RangeInclusive<u32>, what: &str| {
-                said.map_or(Ok(0), |(number, source)| {
-                    let is_meant = range.contains(number.get_ref());
-                    is_meant.then_some(*number.get_ref()).ok_or_else(|| {
-                        source.at(number, format_args!("{what} must be {} to {}", range.start(), range.end()))
-                    })
-                })
-            };
         let cpu_clock = of_clock(self.said(|chip| chip.cpu_clock.as_ref()))?;
         let systick_clock = of_clock(self.said(|chip| chip.systick_clock.as_ref()))?;
         let riscv = self.riscv(&cpu, hz)?;
         let max_lines = if is_addition { wire::chip::MAX_ADDED_LINES } else { wire::chip::MAX_LINES };
-        let lines = number(self.said(|chip| chip.interrupts.as_ref()), 1..=max_lines, "interrupts")?;
-        let priority_bits = number(self.said(|chip| chip.priority_bits.as_ref()), 2..=8, "priority-bits")?;
+        let lines = self.number("interrupts", |chip| chip.interrupts.as_ref(), 1..=max_lines)?;
+        let priority_bits = self.number("priority-bits", |chip| chip.priority_bits.as_ref(), 2..=8)?;
         let (blocks, mut registers) = self.blocks(&drafts, &indices, &memory)?;
         let fields = self.fields(&drafts);
         let outside_svd = self.outside_svd(&drafts);
@@ -1167,7 +1172,13 @@ impl Rules<'_, '_> {
         for rule in &kind.follow {
             for number in self.repeats(rule.repeat, &rule.bits)? {
                 let (target, source) = (self.field_of(&rule.bits, number)?, self.field_of(&rule.of, number)?);
-                block.follows.push(Follow { target, source, after_insns: rule.after, is_inverted: rule.inverted });
+                block.follows.push(Follow {
+                    target,
+                    source,
+                    after_insns: rule.after,
+                    is_inverted: rule.inverted,
+                    is_idle: rule.idle,
+                });
             }
         }
         self.triggers(kind, &mut block)?;
@@ -1230,7 +1241,11 @@ impl Rules<'_, '_> {
     fn outward(&self, kind: &KindTable, block: &mut Block) -> Result<(), InputError> {
         for pins in &kind.pins {
             let modes = |modes: &[u32]| modes.iter().filter(|&&mode| mode < 32).fold(0, |all, mode| all | 1 << mode);
-            let registers = |texts: &[Text]| texts.iter().map(|text| self.register(text, 0)).collect::<Result<_, _>>();
+            let registers =
+                |texts: &[Text]| texts.iter().map(|text| self.register(text, 0)).collect::<Result<_, _>>();
+            if let Some(at) = pins.pulls.first().filter(|_| !matches!(pins.pull_bits, 1 | 2 | 4)) {
+                return Err(self.source().at(at, "`pulls` needs `pull-bits` of 1, 2 or 4"));
+            }
             block.pins.push(Pins {
                 level: self.field(&pins.level)?,
                 driven: self.field(&pins.driven)?,
@@ -1295,6 +1310,11 @@ impl Rules<'_, '_> {
             block.arrays.push(self.array(array)?);
         }
         self.cans(kind, block)?;
+        self.devices(kind, block)
+    }
+
+    /// Adds the devices on the peripheral's bus.
+    fn devices(&self, kind: &KindTable, block: &mut Block) -> Result<(), InputError> {
         let Draft { name, source, peripheral, .. } = self.draft;
         if !peripheral.devices.is_empty() && kind.bus.is_empty() {
             return Err(source.at(&peripheral.kind, format_args!("{name}: its kind has no bus for `devices`")));
@@ -1336,7 +1356,13 @@ impl Rules<'_, '_> {
     pub(super) fn other(&self, text: &Text) -> Result<usize, InputError> {
         let Draft { name, source, .. } = self.draft;
         let found = self.drafts.iter().position(|draft| &draft.name == text.get_ref() && draft.kind.is_some());
-        found.ok_or_else(|| source.at(text, format_args!("{name}: no peripheral is called {}", text.get_ref())))
+        let removed = if self.without.contains(text.get_ref().as_str()) {
+            format!(" (`without` removes it; {name} needs it, so remove that, too)")
+        } else {
+            String::new()
+        };
+        let missing = || format!("{name}: no peripheral is called {}{removed}", text.get_ref());
+        found.ok_or_else(|| source.at(text, missing()))
     }
 
     fn edge(&self, edge: &EdgeTable, number: u32) -> Result<Edge, InputError> {

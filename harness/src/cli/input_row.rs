@@ -18,7 +18,7 @@ use crate::text::number::parse_from;
 /// Largest file of `--stimulus`.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// A row: a text for the console or for a serial port, or changes outside of the chip.
+/// A row: a text for the console or for a serial port, frames for a CAN controller, or changes outside of the chip.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InputRow {
@@ -108,11 +108,15 @@ impl InputRow {
             (None, None) => {}
         }
         match (&self.port, is_typed) {
+            (_, true) if self.can.is_some() => return error("`can` is a row of its own, without a text"),
             (port, false) if self.can.is_some() => {
                 let port = port.as_deref().unwrap_or(CAN).to_owned();
-                changes.push(Change::Typed { port, bytes: self.can.clone().unwrap_or_default().into_bytes() });
+                let frames = self.can.clone().unwrap_or_default();
+                if !(1..=MAX_BYTES).contains(&frames.trim().len()) {
+                    return error("`can` has frames, as 123#1122, and at most 1 MiB of them");
+                }
+                changes.push(Change::Typed { port, bytes: frames.into_bytes() });
             }
-            (_, true) if self.can.is_some() => return error("`can` is a row of its own, without a text"),
             (Some(port), true) => changes.push(Change::Typed { port: port.clone(), bytes: self.bytes(file)? }),
             (Some(_), false) => return error("a `port` needs the `text`, or the `file`, that it gets"),
             (None, true) => {
@@ -236,7 +240,8 @@ input = [
             ("{ at = 1, text = \"x\", pin = \"PA0\", level = 1 }", "a row of its own"),
             ("{ at = 1, port = \"USART2\" }", "needs the `text`"),
             ("{ at = 1, can = \"1#\", text = \"x\" }", "`can` is a row of its own"),
-            ("{ at = 1, can = \"\" }", "no change"),
+            ("{ at = 1, can = \"\" }", "`can` has frames"),
+            ("{ at = 1, can = \"1#\", for = \"1ms\" }", "what a serial port or a CAN bus gets does not change back"),
             ("{ at = 1, pin = \"PA0\", level = 1, for = \"soon\" }", "for=soon: not a time"),
             ("{ at = 1, pin = \"PA0,PA1\", level = 1 }", "has a comma"),
             ("{ at = 1, set = \"PA0=1,for=now\" }", "for=now: not a time"),

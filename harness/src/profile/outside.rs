@@ -29,7 +29,7 @@ pub struct Outside {
 pub enum Change {
     /// A field of a peripheral, a pin, or a byte of a device on a bus, with its value: `ADC1.CH3=2345`, `PA0=1`, `TEMP[0]=0x19`.
     Set(String),
-    /// Bytes for the serial port of a peripheral.
+    /// Bytes for the serial port of a peripheral, or frames on the bus of a CAN controller, as text.
     Typed {
         /// Name of the peripheral.
         port: String,
@@ -80,10 +80,10 @@ impl Outside {
         }
         let types = |change: &Change| matches!(change, Change::Typed { .. });
         if self.changes.iter().rev().skip(1).any(types) {
-            return error("a text for a serial port is the last change of its step, and the only text");
+            return error("a text for a serial port, or frames: the last change of its step, and the only ones");
         }
         if self.changes.iter().any(types) && self.for_ns.or(self.bounce_ns).is_some() {
-            return error("a text that a serial port gets does not change back, and does not bounce");
+            return error("what a serial port or a CAN bus gets does not change back, and does not bounce");
         }
         match (self.for_ns, self.bounce_ns) {
             (Some(hold), Some(bounce)) if hold <= bounce => error("it bounces for longer than it holds"),

@@ -122,7 +122,8 @@ fn timed_out(dir: &Path, args: &[&str]) -> String {
         let output = harness().args(args).args(["--timeout", timeout]).current_dir(dir).output().unwrap();
         let said = text(&output);
         assert_eq!(output.status.code(), Some(4), "{said}");
-        let is_early = ["before the first run was over", "before the firmware ran"].iter().any(|why| said.contains(why));
+        let is_early =
+            ["before the first run was over", "before the firmware ran"].iter().any(|why| said.contains(why));
         if !is_early {
             return said;
         }

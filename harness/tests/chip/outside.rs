@@ -8,6 +8,7 @@ use harness::analysis::event_rows;
 
 use super::calls;
 use super::learn::text;
+use crate::common::built::{cortex_m, scratch};
 use crate::common::{Run, harness, image, run_file};
 
 /// Additions of these tests' chip files to the STM32F407: a DMA controller of F1 and L4, their ADCs, a button and
@@ -315,5 +316,29 @@ fn a_millisecond_of_a_chips_clocks_is_one_of_the_shift() {
         let typed = ["--shift", shift, "--input-after", "name? :fidofido!\\n"];
         run("chips/stm32f407-dma", OUTSIDE, &typed);
         super::kinds(&["--shift", shift]).expect_code(0);
+    }
+}
+
+#[test]
+fn an_input_of_an_stm32_is_pulled_up_until_a_test_sets_its_level() {
+    let dir = scratch();
+    let says = "if (*(volatile unsigned *)LEVELS & 1 << 13) host(4, \"high\\n\"); else host(4, \"low\\n\");";
+    // PC13 without a resistor, then pulled up. On an F1 the pull is to what ODR says.
+    let cases = [
+        ("stm32f407", "-mcpu=cortex-m4", "0x40020810", "*(volatile unsigned *)0x4002080c = 1 << 26;"),
+        (
+            "stm32f103",
+            "-mcpu=cortex-m3",
+            "0x40011008",
+            "*(volatile unsigned *)0x4001100c = 1 << 13; *(volatile unsigned *)0x40011004 = 0x44844444;",
+        ),
+    ];
+    for (chip, cpu, levels, pull) in cases {
+        let says = says.replace("LEVELS", levels);
+        let source = format!("void reset(void) {{ {says} {pull} {says} host(0x18, STOPPED); for (;;) {{}} }}");
+        let elf = cortex_m(cpu, 0x0800_0000, 0x2000_0000, 0x2000_4000).build_source(dir.path(), chip, &source);
+        let printed = |set: &[&str]| run_file(&elf, &[&["--chip", chip], set].concat()).expect_code(0).console();
+        assert_eq!(printed(&[]), "low\nhigh\n", "{chip}");
+        assert_eq!(printed(&["--set", "0ns:PC13=0"]), "low\nlow\n", "{chip}: what is outside is stronger");
     }
 }

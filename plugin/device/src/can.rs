@@ -8,9 +8,12 @@ use wire::can::Frame;
 
 use crate::NS_PER_S;
 
+/// Most frames of others that wait beside an answer.
+const MAX_WAITING: usize = 4096;
+
 /// A frame on the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moving {
+pub(crate) struct FrameOnBus {
     /// The mailbox that it is sent from; None: somebody else sends it.
     pub(crate) mailbox: Option<usize>,
     pub(crate) frame: Frame,
@@ -18,21 +21,23 @@ pub(crate) struct Moving {
 
 /// State of a controller and its bus.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct CanBus {
     /// Mailboxes that wait, in the order of their requests.
     pending: Vec<usize>,
     /// Frames that others send next, in their order.
     others: VecDeque<Frame>,
     /// The frame that is on the bus.
-    moving: Option<Moving>,
+    moving: Option<FrameOnBus>,
+    /// Whether the controller was woken for the frames that wait.
+    has_woken: bool,
     /// Received frames of each queue, each with the number of the filter that took it.
     queues: Vec<VecDeque<(Frame, u32)>>,
 }
 
-impl Line {
+impl CanBus {
     /// A bus at rest.
-    pub(crate) fn new(queues: usize) -> Line {
-        Line { queues: vec![VecDeque::new(); queues], ..Line::default() }
+    pub(crate) fn new(queues: usize) -> CanBus {
+        CanBus { queues: vec![VecDeque::new(); queues], ..CanBus::default() }
     }
 
     /// Notes that a mailbox is to be sent. Returns whether that is news.
@@ -46,14 +51,42 @@ impl Line {
 
     /// Withdraws a mailbox that is not on the bus. Returns whether it was one.
     pub(crate) fn withdraw(&mut self, mailbox: usize) -> bool {
-        let is_moving = self.moving.is_some_and(|moving| moving.mailbox == Some(mailbox));
-        let at = self.pending.iter().position(|&one| one == mailbox && !is_moving);
+        let at = self.pending.iter().position(|&one| one == mailbox && !self.is_moving(mailbox));
         at.map(|at| self.pending.remove(at)).is_some()
     }
 
     /// Adds a frame of somebody else's.
     pub(crate) fn add(&mut self, frame: Frame) {
         self.others.push_back(frame);
+        self.has_woken = false;
+    }
+
+    /// Adds an answer to a frame of the chip's, unless too many wait.
+    pub(crate) fn add_answer(&mut self, frame: Frame) {
+        if self.others.len() < MAX_WAITING {
+            self.add(frame);
+        }
+    }
+
+    /// Notes whether the controller sleeps. Returns whether the frames that wait are to wake it: once for each that comes.
+    pub(crate) fn wakes(&mut self, is_asleep: bool) -> bool {
+        let wakes = is_asleep && !self.others.is_empty();
+        wakes && !std::mem::replace(&mut self.has_woken, wakes)
+    }
+
+    /// Whether a mailbox's frame is on the bus.
+    pub(crate) fn is_moving(&self, mailbox: usize) -> bool {
+        self.moving.is_some_and(|moving| moving.mailbox == Some(mailbox))
+    }
+
+    /// Takes back all requests, also that of the frame on the bus, and empties the queues.
+    pub(crate) fn reset(&mut self) {
+        let mut others = std::mem::take(&mut self.others);
+        if let Some(FrameOnBus { mailbox: None, frame }) = self.moving {
+            // Nobody has acknowledged it.
+            others.push_front(frame);
+        }
+        *self = CanBus { others, ..CanBus::new(self.queues.len()) };
     }
 
     /// The first mailbox that is free, of as many.
@@ -74,11 +107,12 @@ impl Line {
 
     /// Begins the next frame on an idle bus: of the mailboxes' frames and the one that others send next, if they are heard,
     /// the one that wins, which is the lowest.
-    pub(crate) fn begin(&mut self, own: &[(usize, Frame)], has_others: bool) -> Option<Moving> {
-        let own = own.iter().map(|&(mailbox, frame)| Moving { mailbox: Some(mailbox), frame });
-        let other = self.others.front().filter(|_| has_others).map(|&frame| Moving { mailbox: None, frame });
+    pub(crate) fn begin(&mut self, own: &[(usize, Frame)], has_others: bool) -> Option<FrameOnBus> {
+        let own = own.iter().map(|&(mailbox, frame)| FrameOnBus { mailbox: Some(mailbox), frame });
+        let other = self.others.front().filter(|_| has_others).map(|&frame| FrameOnBus { mailbox: None, frame });
         // Of equal ones the mailbox with the lowest number is first, and the chip's before others'.
-        let next = own.chain(other).min_by_key(|moving| (moving.frame.rank(), moving.mailbox.unwrap_or(usize::MAX)))?;
+        let next =
+            own.chain(other).min_by_key(|moving| (moving.frame.rank(), moving.mailbox.unwrap_or(usize::MAX)))?;
         if next.mailbox.is_none() {
             self.others.pop_front();
         }
@@ -87,7 +121,7 @@ impl Line {
     }
 
     /// Ends the frame on the bus.
-    pub(crate) fn end(&mut self) -> Option<Moving> {
+    pub(crate) fn end(&mut self) -> Option<FrameOnBus> {
         let moving = self.moving.take()?;
         self.pending.retain(|&mailbox| Some(mailbox) != moving.mailbox);
         Some(moving)
@@ -119,6 +153,16 @@ impl Line {
     }
 }
 
+/// The mailbox that is sent last of those that wait, given in the order of their requests.
+pub(crate) fn last(pending: &[(usize, Frame)], is_in_order: bool) -> Option<usize> {
+    let last = if is_in_order {
+        pending.last()
+    } else {
+        pending.iter().max_by_key(|(mailbox, frame)| (frame.rank(), *mailbox))
+    };
+    last.map(|&(mailbox, _)| mailbox)
+}
+
 /// Nanoseconds for which a frame is on the bus: `hz` quanta come in a second, `quanta` of which are a bit.
 pub(crate) fn duration_ns(frame: &Frame, hz: u64, quanta: u64) -> u64 {
     let ns = u128::from(frame.bits()) * u128::from(quanta) * NS_PER_S;
@@ -138,7 +182,7 @@ pub(crate) struct Banks<'a> {
 }
 
 /// A filter that takes a frame.
-struct Taker {
+struct FilterMatch {
     is_wide: bool,
     is_list: bool,
     queue: usize,
@@ -150,7 +194,7 @@ impl Banks<'_> {
     /// lists before masks, lower numbers before higher ones.
     pub(crate) fn find(&self, frame: &Frame) -> Option<(usize, u32)> {
         let mut numbers = [0, 0];
-        let mut best: Option<Taker> = None;
+        let mut best: Option<FilterMatch> = None;
         for (index, words) in self.words.iter().enumerate() {
             let bit = |register: u32| register >> (self.first + index) & 1 != 0;
             let (is_wide, is_list, queue) = (bit(self.wide), bit(self.list), usize::from(bit(self.queue)));
@@ -159,7 +203,7 @@ impl Banks<'_> {
             if let Some(at) = taken
                 && best.as_ref().is_none_or(|best| (is_wide, is_list) > (best.is_wide, best.is_list))
             {
-                best = Some(Taker { is_wide, is_list, queue, number: numbers[queue] + at as u32 });
+                best = Some(FilterMatch { is_wide, is_list, queue, number: numbers[queue] + at as u32 });
             }
             numbers[queue] += takes.len() as u32;
         }
@@ -197,45 +241,91 @@ mod tests {
     #[test]
     fn the_lowest_identifier_is_sent_first_and_in_order_the_first_one() {
         let own = ["300#", "100#", "200#"].map(frame);
-        for (is_in_order, wanted) in [(false, ["100#", "150#", "200#", "300#"]), (true, ["150#", "300#", "100#", "200#"])] {
-            let mut line = Line::new(1);
-            assert!((0..3).all(|mailbox| line.request(mailbox)) && !line.request(1));
-            line.add(frame("150#"));
-            let next = |line: &mut Line| {
-                let pending: Vec<_> = line.pending(is_in_order).iter().map(|&mailbox| (mailbox, own[mailbox])).collect();
-                line.begin(&pending, true)
+        for (is_in_order, wanted) in
+            [(false, ["100#", "150#", "200#", "300#"]), (true, ["150#", "300#", "100#", "200#"])]
+        {
+            let mut bus = CanBus::new(1);
+            assert!((0..3).all(|mailbox| bus.request(mailbox)) && !bus.request(1));
+            bus.add(frame("150#"));
+            let next = |bus: &mut CanBus| {
+                let pending: Vec<_> =
+                    bus.pending(is_in_order).iter().map(|&mailbox| (mailbox, own[mailbox])).collect();
+                bus.begin(&pending, true)
             };
             let sent = wanted.map(|_| {
-                assert!(line.is_idle() && next(&mut line).is_some() && !line.is_idle());
-                line.end().unwrap().frame.to_string()
+                assert!(bus.is_idle() && next(&mut bus).is_some() && !bus.is_idle());
+                bus.end().unwrap().frame.to_string()
             });
             assert_eq!(sent, wanted);
-            assert_eq!(next(&mut line), None);
+            assert_eq!(next(&mut bus), None);
         }
     }
 
     #[test]
     fn a_request_is_withdrawn_unless_its_frame_is_on_the_bus() {
-        let mut line = Line::new(1);
-        line.request(0);
-        line.request(1);
-        line.begin(&[(0, frame("100#")), (1, frame("200#"))], false);
-        assert!(!line.withdraw(0) && line.withdraw(1) && !line.withdraw(1));
-        assert_eq!((line.free(2), line.end().and_then(|moving| moving.mailbox), line.free(2)), (Some(1), Some(0), Some(0)));
+        let mut bus = CanBus::new(1);
+        bus.request(0);
+        bus.request(1);
+        bus.begin(&[(0, frame("100#")), (1, frame("200#"))], false);
+        assert!(!bus.withdraw(0) && bus.withdraw(1) && !bus.withdraw(1));
+        assert_eq!(
+            (bus.free(2), bus.end().and_then(|moving| moving.mailbox), bus.free(2)),
+            (Some(1), Some(0), Some(0))
+        );
+    }
+
+    #[test]
+    fn the_last_mailbox_is_the_one_with_the_highest_identifier_or_of_the_last_request() {
+        let pending = [(2, frame("100#")), (0, frame("300#")), (1, frame("200#"))];
+        assert_eq!([false, true].map(|is_in_order| last(&pending, is_in_order)), [Some(0), Some(1)]);
+        assert_eq!(last(&[(0, frame("100#")), (1, frame("100#"))], false), Some(1));
+    }
+
+    #[test]
+    fn a_reset_takes_all_back_but_what_others_send() {
+        let mut bus = CanBus::new(1);
+        bus.request(0);
+        bus.begin(&[(0, frame("100#"))], false);
+        bus.receive(0, (frame("001#"), 0), 3, false);
+        bus.add(frame("200#"));
+        bus.reset();
+        assert!(bus.is_idle() && bus.pending(false).is_empty() && bus.queue(0) == (None, 0));
+        for _ in 0..2 {
+            let other = bus.begin(&[], true).map(|moving| moving.frame);
+            assert_eq!(other, Some(frame("200#")), "also if it was on the bus");
+            bus.reset();
+        }
+    }
+
+    #[test]
+    fn a_controller_is_woken_once_for_each_frame_that_comes() {
+        let mut bus = CanBus::new(1);
+        assert!(!bus.wakes(true));
+        bus.add(frame("200#"));
+        assert!(!bus.wakes(false) && bus.wakes(true) && !bus.wakes(true));
+        bus.add(frame("200#"));
+        assert!(bus.wakes(true));
+    }
+
+    #[test]
+    fn answers_that_nobody_takes_are_bounded() {
+        let mut bus = CanBus::new(1);
+        (0..2 * MAX_WAITING).for_each(|_| bus.add_answer(frame("200#")));
+        assert_eq!(bus.others.len(), MAX_WAITING);
     }
 
     #[test]
     fn a_full_queue_keeps_its_frames_or_replaces_the_last_one() {
         for (keeps, wanted) in [(true, ["001#", "002#"]), (false, ["001#", "003#"])] {
-            let mut line = Line::new(1);
-            let found_room = ["001#", "002#", "003#"].map(|text| line.receive(0, (frame(text), 7), 2, keeps));
+            let mut bus = CanBus::new(1);
+            let found_room = ["001#", "002#", "003#"].map(|text| bus.receive(0, (frame(text), 7), 2, keeps));
             assert_eq!(found_room, [true, true, false]);
             let kept = wanted.map(|_| {
-                let (first, _) = line.queue(0);
-                line.release(0);
+                let (first, _) = bus.queue(0);
+                bus.release(0);
                 first.unwrap().0.to_string()
             });
-            assert_eq!((kept, line.queue(0)), (wanted.map(str::to_owned), (None, 0)));
+            assert_eq!((kept, bus.queue(0)), (wanted.map(str::to_owned), (None, 0)));
         }
     }
 
@@ -251,12 +341,12 @@ mod tests {
         let std = |id: u32| id << 21;
         let half = |id: u32| id << 5;
         let words = [
-            [std(0x120), std(0x7f0) | 6],                  // A wide mask, queue 0: number 0.
-            [0x123_4567 << 3 | 4, 1],                      // A wide list, queue 1: numbers 0 and 1.
-            [half(0x555) | half(0x556) << 16, half(0x557)], // A narrow list, queue 0: numbers 1 to 4.
+            [std(0x120), std(0x7f0) | 6],                         // A wide mask, queue 0: number 0.
+            [0x123_4567 << 3 | 4, 1],                             // A wide list, queue 1: numbers 0 and 1.
+            [half(0x555) | half(0x556) << 16, half(0x557)],       // A narrow list, queue 0: numbers 1 to 4.
             [half(0x600) | (half(0x700) | 0x18) << 16, u32::MAX], // Narrow masks, queue 0: numbers 5 and 6.
-            [0, 0],                                        // A wide mask that takes all, queue 1, not active.
-            [std(0x121), 1],                               // A wide list, queue 1: numbers 3 and 4.
+            [0, 0],                                               // A wide mask that takes all, queue 1, not active.
+            [std(0x121), 1],                                      // A wide list, queue 1: numbers 3 and 4.
         ];
         let mut banks =
             Banks { active: 0b10_1111, list: 0b10_0110, wide: 0b11_0011, queue: 0b11_0010, words: &words, first: 0 };

@@ -11,7 +11,7 @@ use wire::chip::{
 
 use crate::NS_PER_S;
 use crate::array::Contents;
-use crate::can::{self, Banks, Line, Moving};
+use crate::can::{self, Banks, CanBus, FrameOnBus};
 use crate::channel::{Channels, Copying, End};
 use crate::clock;
 use crate::counter::{Counting, Pace};
@@ -96,8 +96,9 @@ enum Later {
     Samples(usize),
     /// A task that an event begins, by the address of its register.
     Task(u64),
-    /// The end of the frame on the bus of a CAN controller.
-    Frame(usize),
+    /// The end of the frame on the bus of a CAN controller, by the controller's index and the ticket; nothing if the controller
+    /// was reset since.
+    Frame(usize, u64),
     /// A frame that somebody else wants to send on such a bus.
     Other(usize, Frame),
 }
@@ -114,7 +115,11 @@ struct State {
     /// Whether more bytes of the same text come.
     has_more: bool,
     /// The bus of each CAN controller.
-    lines: Vec<Line>,
+    can_buses: Vec<CanBus>,
+    /// Ticket of the frame on each of these buses.
+    tickets: Vec<u64>,
+    /// Fields that follow others once no frame is on these buses.
+    held: Vec<usize>,
     /// Contents of the block's memories.
     arrays: Vec<Contents>,
     /// Indices of the registers by offset.
@@ -605,14 +610,14 @@ impl Device {
             if !self.hold(block, &channel.running) {
                 self.channels.stop(block, index);
             } else if !self.channels.is_on(block, index) {
-                let is_reversed = self.is_so(block, &channel.reversed);
+                let is_reversed = self.applies(block, &channel.reversed);
                 let end = |end: &wire::chip::ChannelEnd| End {
                     address: self.field(block, &end.address),
                     bytes: self.factor(&end.item).clamp(1, 4) as u32,
                     steps: self.field(block, &end.steps) != 0,
                 };
                 let ends = [end(&channel.ends[0]), end(&channel.ends[1])];
-                let is_free = self.is_so(block, &channel.free);
+                let is_free = self.applies(block, &channel.free);
                 let count = self.field(block, &channel.count);
                 self.channels.start(block, index, Copying::new(ends, is_reversed, is_free, count));
             }
@@ -1001,7 +1006,7 @@ impl Device {
     }
 
     /// Whether there are settings, and all of them hold.
-    fn is_so(&self, block: usize, settings: &[Setting]) -> bool {
+    fn applies(&self, block: usize, settings: &[Setting]) -> bool {
         !settings.is_empty() && self.hold(block, settings)
     }
 
@@ -1157,7 +1162,7 @@ impl Device {
             }
         }
         self.pulse(block, register, written, host, depth);
-        self.mail(block, register, written, host, depth);
+        self.handle_mailboxes(block, register, written, host, depth);
         self.reach(block, register, written, host, depth);
         self.feed(block, register, host);
         self.pace_counters(block, host);
@@ -1320,6 +1325,12 @@ impl Device {
 
     fn follow(&mut self, block: usize, index: usize, host: &mut impl Host, depth: u32) {
         let follow = &self.chip.blocks[block].follows[index];
+        if follow.is_idle && self.states[block].can_buses.iter().any(|line| !line.is_idle()) {
+            if !self.states[block].held.contains(&index) {
+                self.states[block].held.push(index);
+            }
+            return;
+        }
         let (target, source) = (follow.target.clone(), self.field(block, &follow.source));
         let source = if follow.is_inverted { !source } else { source };
         self.put(block, &target, source, host, depth + 1);
@@ -1602,26 +1613,42 @@ impl Device {
     // CAN.
 
     /// Handles the requests, withdrawals and releases of a write.
-    fn mail(&mut self, block: usize, register: u32, written: u32, host: &mut impl Host, depth: u32) {
+    fn handle_mailboxes(&mut self, block: usize, register: u32, written: u32, host: &mut impl Host, depth: u32) {
+        if depth >= MAX_DEPTH {
+            return;
+        }
         let is_one = |field: &Field| field.register == register && field.mask & written != 0;
         for index in 0..self.chip.blocks[block].cans.len() {
+            let Can { resets, queues, .. } = &self.chip.blocks[block].cans[index];
+            if resets.as_ref().is_some_and(is_one) {
+                let queues = queues.len();
+                self.states[block].can_buses[index].reset();
+                (0..queues).for_each(|queue| self.show_queue(block, (index, queue), host, depth));
+                self.show_mailboxes(block, index, host, depth);
+                self.release_held(block, host);
+            }
             for mailbox in 0..self.chip.blocks[block].cans[index].mailboxes.len() {
                 let Mailbox { request, begin, abort, aborted, .. } =
                     &self.chip.blocks[block].cans[index].mailboxes[mailbox];
                 let (begin, aborted) = (begin.clone(), aborted.clone());
-                let (is_requested, is_aborted) = (is_one(request), abort.as_ref().is_some_and(is_one));
-                let line = &mut self.states[block].lines[index];
+                let is_requested = is_one(request);
+                let abort = abort.clone().filter(is_one);
+                let line = &mut self.states[block].can_buses[index];
                 if is_requested && line.request(mailbox) {
                     self.apply(block, &begin, host, depth + 1);
-                    self.show_free(block, index, host, depth);
-                } else if is_aborted && line.withdraw(mailbox) {
-                    self.apply(block, &aborted, host, depth + 1);
-                    self.show_free(block, index, host, depth);
+                    self.show_mailboxes(block, index, host, depth);
+                } else if let Some(abort) = abort {
+                    if line.is_moving(mailbox) {
+                        self.put(block, &abort, 1, host, depth + 1);
+                    } else if line.withdraw(mailbox) {
+                        self.apply(block, &aborted, host, depth + 1);
+                        self.show_mailboxes(block, index, host, depth);
+                    }
                 }
             }
             for queue in 0..self.chip.blocks[block].cans[index].queues.len() {
                 if is_one(&self.chip.blocks[block].cans[index].queues[queue].release) {
-                    self.states[block].lines[index].release(queue);
+                    self.states[block].can_buses[index].release(queue);
                     self.show_queue(block, (index, queue), host, depth);
                 }
             }
@@ -1632,38 +1659,59 @@ impl Device {
     fn begin_frames(&mut self, block: usize, host: &mut impl Host) {
         for index in 0..self.chip.blocks[block].cans.len() {
             let can = &self.chip.blocks[block].cans[index];
+            let (is_asleep, woken) = (self.applies(block, &can.asleep), can.woken.clone());
+            if self.states[block].can_buses[index].wakes(is_asleep) {
+                self.apply(block, &woken, host, 0);
+            }
+            let can = &self.chip.blocks[block].cans[index];
             if !self.hold(block, &can.when) {
                 continue;
             }
-            let line = &self.states[block].lines[index];
+            let line = &self.states[block].can_buses[index];
             if !line.is_idle() {
                 continue;
             }
-            let loops = self.is_so(block, &can.loops);
-            let is_heard = loops || !self.is_so(block, &can.silent);
-            let own = line.pending(self.is_so(block, &can.in_order)).iter().filter(|_| is_heard);
-            let own = own.map(|&mailbox| (mailbox, self.frame(block, &can.mailboxes[mailbox].frame)));
-            let own: Vec<(usize, Frame)> = own.collect();
-            let Some(moving) = self.states[block].lines[index].begin(&own, !loops) else { continue };
+            let loops = self.applies(block, &can.loops);
+            let is_heard = loops || !self.applies(block, &can.silent);
+            let mut own = self.pending(block, index, self.applies(block, &can.in_order));
+            own.retain(|_| is_heard);
+            let Some(moving) = self.states[block].can_buses[index].begin(&own, !loops) else { continue };
             let can = &self.chip.blocks[block].cans[index];
             let factors = |factors: &[Factor]| factors.iter().map(|factor| self.factor(factor)).collect::<Vec<_>>();
             let divisor = factors(&can.divide).into_iter().fold(1, u64::saturating_mul).max(1);
             let quanta = factors(&can.segments).into_iter().fold(1, u64::saturating_add);
             let ns = can::duration_ns(&moving.frame, self.hz(can.clock), quanta.saturating_mul(divisor));
-            self.put_off_ns(block, ns, Later::Frame(index), host);
+            self.states[block].tickets[index] = self.put_off + 1;
+            self.put_off_ns(block, ns, Later::Frame(index, self.put_off + 1), host);
         }
     }
 
+    /// Mailboxes that may be sent next, with their frames.
+    fn pending(&self, block: usize, index: usize, is_in_order: bool) -> Vec<(usize, Frame)> {
+        let mailboxes = &self.chip.blocks[block].cans[index].mailboxes;
+        let pending = self.states[block].can_buses[index].pending(is_in_order).iter();
+        pending.map(|&mailbox| (mailbox, self.frame(block, &mailboxes[mailbox].frame))).collect()
+    }
+
+    /// Lets the fields follow that have waited for the end of a frame.
+    fn release_held(&mut self, block: usize, host: &mut impl Host) {
+        let held = std::mem::take(&mut self.states[block].held);
+        held.into_iter().for_each(|index| self.follow(block, index, host, 0));
+    }
+
     /// Ends the frame on a bus: it is sent, or received.
-    fn end_frame(&mut self, block: usize, index: usize, host: &mut impl Host) {
-        let Some(Moving { mailbox, frame }) = self.states[block].lines[index].end() else { return };
+    fn end_frame(&mut self, block: usize, (index, ticket): (usize, u64), host: &mut impl Host) {
+        if self.states[block].tickets[index] != ticket {
+            return;
+        }
+        let Some(FrameOnBus { mailbox, frame }) = self.states[block].can_buses[index].end() else { return };
         host.frame(block, &frame, mailbox.is_some());
         let can = &self.chip.blocks[block].cans[index];
-        let loops = self.is_so(block, &can.loops);
+        let loops = self.applies(block, &can.loops);
         if let Some(mailbox) = mailbox {
             let sent = can.mailboxes[mailbox].sent.clone();
             self.apply(block, &sent, host, 0);
-            self.show_free(block, index, host, 0);
+            self.show_mailboxes(block, index, host, 0);
             if !loops {
                 let answers = self.chip.blocks[block].can_answers.iter().filter(|answer| answer.is_to(&frame));
                 let answers: Vec<(u64, Frame)> = answers.map(|answer| (answer.after_ns, answer.with)).collect();
@@ -1673,8 +1721,11 @@ impl Device {
             }
         }
         if mailbox.is_none() || loops {
+            let received = self.chip.blocks[block].cans[index].received.clone();
+            self.apply(block, &received, host, 0);
             self.receive_frame(block, index, frame, host);
         }
+        self.release_held(block, host);
     }
 
     /// Puts a received frame in the queue of the filter that takes it.
@@ -1683,8 +1734,8 @@ impl Device {
         let taken = filters.as_ref().map_or(Some((0, 0)), |filters| self.filter(filters, &frame));
         let Some((at, filter)) = taken.filter(|&(at, _)| at < queues.len()) else { return };
         let Queue { depth, full, keeps, lost, .. } = queues[at].clone();
-        let keeps = self.is_so(block, &keeps);
-        let line = &mut self.states[block].lines[index];
+        let keeps = self.applies(block, &keeps);
+        let line = &mut self.states[block].can_buses[index];
         let found_room = line.receive(at, (frame, filter), depth, keeps);
         let is_full = line.queue(at).1 == depth as usize;
         self.show_queue(block, (index, at), host, 0);
@@ -1699,7 +1750,7 @@ impl Device {
     fn filter(&self, filters: &Filters, frame: &Frame) -> Option<(usize, u32)> {
         let Filters { block, off, active, list, wide, queue, words, split, is_second } = filters;
         let of = *block as usize;
-        if self.is_so(of, off) {
+        if self.applies(of, off) {
             return None;
         }
         let value = |register: &u32| value(&self.states, *block, *register);
@@ -1729,7 +1780,7 @@ impl Device {
     /// Shows the first frame of a queue.
     fn show_queue(&mut self, block: usize, (index, at): (usize, usize), host: &mut impl Host, depth: u32) {
         let Queue { frame: fields, filter, level, .. } = self.chip.blocks[block].cans[index].queues[at].clone();
-        let (first, count) = self.states[block].lines[index].queue(at);
+        let (first, count) = self.states[block].can_buses[index].queue(at);
         if let Some((frame, number)) = first {
             let id = if frame.is_extended { &fields.extended } else { &fields.standard };
             // An identifier of 11 bits leaves none of the one of 29 before it.
@@ -1748,12 +1799,21 @@ impl Device {
         self.put(block, &level, count as u32, host, depth + 1);
     }
 
-    /// Shows the first mailbox that is free.
-    fn show_free(&mut self, block: usize, index: usize, host: &mut impl Host, depth: u32) {
-        let Can { free, mailboxes, .. } = &self.chip.blocks[block].cans[index];
-        let first = self.states[block].lines[index].free(mailboxes.len());
+    /// Shows which mailbox is the first that is free, and which of those that wait is sent last.
+    fn show_mailboxes(&mut self, block: usize, index: usize, host: &mut impl Host, depth: u32) {
+        let Can { free, mailboxes, in_order, .. } = &self.chip.blocks[block].cans[index];
+        let pending = self.pending(block, index, false);
+        let last = can::last(&pending, self.applies(block, in_order));
+        let first = self.states[block].can_buses[index].free(mailboxes.len()).or(last);
+        let lasts: Vec<Option<Field>> = mailboxes.iter().map(|mailbox| mailbox.last.clone()).collect();
         if let (Some(free), Some(first)) = (free.clone(), first) {
             self.put(block, &free, first as u32, host, depth + 1);
+        }
+        let last = last.filter(|_| pending.len() > 1);
+        for (mailbox, field) in lasts.iter().enumerate() {
+            if let Some(field) = field {
+                self.put(block, field, (last == Some(mailbox)).into(), host, depth + 1);
+            }
         }
     }
 
@@ -1820,7 +1880,7 @@ impl Device {
                     if !typed.is_empty() {
                         self.give_typed(block, (index, 0), host);
                     }
-                    if let Some(line) = self.states[block].lines.first_mut() {
+                    if let Some(line) = self.states[block].can_buses.first_mut() {
                         frames.into_iter().for_each(|frame| line.add(frame));
                     }
                 }
@@ -1828,8 +1888,8 @@ impl Device {
                 Later::Items(index, ticket) => self.copy_items(block, index, ticket, host),
                 Later::Samples(index) => self.sample(block, index, host),
                 Later::Task(address) => self.begin_task(due_ns, address, host),
-                Later::Frame(index) => self.end_frame(block, index, host),
-                Later::Other(index, frame) => self.states[block].lines[index].add(frame),
+                Later::Frame(index, ticket) => self.end_frame(block, (index, ticket), host),
+                Later::Other(index, frame) => self.states[block].can_buses[index].add_answer(frame),
             }
             if self.clock_blocks.contains(&(block as u32)) {
                 self.tell_clocks(host);
@@ -2021,7 +2081,9 @@ impl State {
             parts: block.devices.iter().map(Part::new).collect(),
             typed: VecDeque::new(),
             has_more: false,
-            lines: block.cans.iter().map(|can| Line::new(can.queues.len())).collect(),
+            can_buses: block.cans.iter().map(|can| CanBus::new(can.queues.len())).collect(),
+            tickets: vec![0; block.cans.len()],
+            held: Vec::new(),
             arrays: block.arrays.iter().map(Contents::new).collect(),
             by_offset: offsets.collect(),
             others: BTreeMap::new(),
@@ -2067,8 +2129,7 @@ fn combine(old: u32, value: u32, lanes: u32, operation: u64) -> u32 {
 fn pace(chip: &Chip, states: &[State], hz: &[u64], block: usize, counter: usize) -> Pace {
     let counter = &chip.blocks[block].counters[counter];
     let field = |field: &Field| field.of(states[block].values[field.register as usize]);
-    let factor =
-        |factor: &Factor| clock::factor(factor, &|block, register| value(states, block, register));
+    let factor = |factor: &Factor| clock::factor(factor, &|block, register| value(states, block, register));
     let bits = counter.width.as_ref().map_or(counter.bits.into(), factor).clamp(1, 64);
     let mut values = 1u128 << bits;
     if let Some(reload) = &counter.reload {
@@ -2096,8 +2157,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use wire::chip::{
-        BusEnd, Cause, Clock, Divider, Erase, Flash, Follow, Port, Random, Register, Source, Transfer,
-        Trigger, Watchdog,
+        BusEnd, Cause, Clock, Divider, Erase, Flash, Follow, Port, Random, Register, Source, Transfer, Trigger,
+        Watchdog,
     };
 
     /// A machine that records all calls.
@@ -2233,7 +2294,7 @@ mod tests {
     fn a_ready_bit_follows_its_enable_bit_later_and_nothing_else_writes_it() {
         let mut block = Block { registers: registers(1), ..Block::default() };
         block.registers[0].read_only = 2;
-        let follow = Follow { target: field(0, 2), source: field(0, 1), after_insns: 100, is_inverted: false };
+        let follow = Follow { target: field(0, 2), source: field(0, 1), after_insns: 100, ..Follow::default() };
         block.follows.push(follow);
         let (mut device, mut noted) = begun(block);
         write(&mut device, &mut noted, 0, 3);
@@ -2400,7 +2461,7 @@ mod tests {
             accesses in prop::collection::vec((any::<bool>(), 0u64..0x100, 0u32..3, any::<u32>()), 1..60),
         ) {
             let mut block = timer();
-            let follow = |target, source| Follow { target, source, after_insns: 0, is_inverted: true };
+            let follow = |target, source| Follow { target, source, is_inverted: true, ..Follow::default() };
             // Two fields that follow each other.
             block.follows.push(follow(field(2, 1), field(3, 1)));
             block.follows.push(follow(field(3, 1), field(2, 1)));
@@ -3058,6 +3119,118 @@ mod tests {
         assert_eq!(event(&mut device, &mut noted), 8);
         write(&mut device, &mut noted, 0, to(0x50, 0, 1));
         assert_eq!(event(&mut device, &mut noted), 8, "a transfer of no byte ends at once");
+    }
+
+    /// R0: bits to initialise and to reset. R1: initialising, asleep, woken. R2: the free mailbox, the last one, sent, to abort (two
+    /// bits each). R3, R4: mailboxes. R5: length, R6: data. R7: a queue's frame. R8: its level, release, full, lost.
+    fn controller() -> Block {
+        let frame = |register| FrameAt {
+            standard: field(register, 0x7ff << 21),
+            extended: field(register, 0x1fff_ffff << 3),
+            is_extended: field(register, 4),
+            remote: field(register, 2),
+            length: field(5, 0xf),
+            data: vec![field(6, u32::MAX)],
+        };
+        let mailbox = |number: u32| Mailbox {
+            request: field(3 + number, 1),
+            frame: frame(3 + number),
+            begin: vec![set(2, 0x10 << number, 0)],
+            sent: vec![set(3 + number, 1, 0), set(2, 0x10 << number, 1), set(2, 0x40 << number, 0)],
+            abort: Some(field(2, 0x40 << number)),
+            aborted: vec![set(3 + number, 1, 0)],
+            last: Some(field(2, 4 << number)),
+        };
+        let mut registers = registers(9);
+        registers[2].read_only = u32::MAX;
+        registers[0].self_clearing = 2;
+        let queue = Queue {
+            frame: FrameAt { length: field(8, 0xf00), ..frame(7) },
+            level: field(8, 3),
+            depth: 2,
+            release: field(8, 0x20),
+            full: vec![set(8, 8, 1)],
+            lost: vec![set(8, 0x10, 1)],
+            ..Queue::default()
+        };
+        let can = Can {
+            when: vec![set(1, 1, 0), set(0, 1, 0)],
+            resets: Some(field(0, 2)),
+            asleep: vec![set(1, 2, 1)],
+            woken: vec![set(1, 4, 1)],
+            free: Some(field(2, 3)),
+            mailboxes: vec![mailbox(0), mailbox(1)],
+            queues: vec![queue],
+            ..Can::default()
+        };
+        let follow =
+            Follow { target: field(1, 1), source: field(0, 1), after_insns: 16, is_idle: true, ..Follow::default() };
+        Block { registers, follows: vec![follow], cans: vec![can], ..Block::default() }
+    }
+
+    #[test]
+    fn a_frame_on_the_bus_is_neither_withdrawn_nor_cut_short() {
+        let (mut device, mut noted) = begun(controller());
+        write(&mut device, &mut noted, 3, 0x300 << 21 | 1);
+        assert_eq!(read(&mut device, &mut noted, 2), 1, "the second mailbox is free");
+        write(&mut device, &mut noted, 4, 0x100 << 21 | 1);
+        assert_eq!(read(&mut device, &mut noted, 2), 4, "none is, and the first one, the higher, is sent last");
+        write(&mut device, &mut noted, 2, 0xc0);
+        assert_eq!(read(&mut device, &mut noted, 2), 0x41, "what is on the bus stays; the other one is withdrawn");
+        write(&mut device, &mut noted, 0, 1);
+        noted.pass(&mut device, 46_999);
+        assert_eq!((read(&mut device, &mut noted, 1), noted.frames.len()), (0, 0));
+        noted.pass(&mut device, 1);
+        assert_eq!(noted.frames, [("300#".to_owned(), true)], "47 bits of a microsecond");
+        assert_eq!([1, 2, 4].map(|register| read(&mut device, &mut noted, register)), [1, 0x10, 0x100 << 21]);
+    }
+
+    #[test]
+    fn a_request_and_its_withdrawal_that_cause_each_other_come_to_an_end() {
+        let mut block = controller();
+        block.registers[0].reset = 1;
+        let mailbox = &mut block.cans[0].mailboxes[0];
+        (mailbox.begin, mailbox.aborted) = (vec![set(2, 0x40, 1)], vec![set(3, 1, 1)]);
+        let (mut device, mut noted) = begun(block);
+        write(&mut device, &mut noted, 3, 1);
+        noted.pass(&mut device, 100_000);
+        assert_eq!(noted.frames.len(), 0);
+    }
+
+    #[test]
+    fn others_wait_for_a_controller_and_a_reset_takes_back_what_it_has() {
+        let frames = ["001#", "002#11", "003#22"].map(|text| Frame::parse(text).unwrap()).to_vec();
+        let mut chip = chip(controller());
+        chip.stimuli = vec![Stimulus { at_ns: 50_000, frames, ..Stimulus::default() }];
+        let (mut device, mut noted) = (Device::new(chip), Noted::default());
+        device.begin(&mut noted);
+        write(&mut device, &mut noted, 1, 2);
+        write(&mut device, &mut noted, 0, 1);
+        noted.pass(&mut device, 100_000);
+        assert_eq!((read(&mut device, &mut noted, 1), noted.frames.len()), (7, 0), "woken, and nothing received");
+        write(&mut device, &mut noted, 1, 3);
+        noted.pass(&mut device, 1_000);
+        assert_eq!(read(&mut device, &mut noted, 1), 3, "it can be cleared");
+        write(&mut device, &mut noted, 1, 0);
+        write(&mut device, &mut noted, 0, 0);
+        noted.pass(&mut device, 200_000);
+        assert_eq!(noted.frames.len(), 3);
+        assert_eq!(
+            read(&mut device, &mut noted, 8) & 0xff,
+            2 | 8 | 0x10,
+            "two have room, the second one is the third"
+        );
+        write(&mut device, &mut noted, 8, 0x20);
+        assert_eq!([7, 6].map(|register| read(&mut device, &mut noted, register)), [3 << 21, 0x22]);
+        write(&mut device, &mut noted, 3, 0x300 << 21 | 1);
+        noted.pass(&mut device, 10_000);
+        write(&mut device, &mut noted, 0, 2);
+        assert_eq!(read(&mut device, &mut noted, 8) & 3, 0);
+        write(&mut device, &mut noted, 3, 0x400 << 21 | 1);
+        noted.pass(&mut device, 46_000);
+        assert_eq!(noted.frames.len(), 3, "the frame that was reset does not end the next one");
+        noted.pass(&mut device, 1_000);
+        assert_eq!(noted.frames.last(), Some(&("400#".to_owned(), true)));
     }
 
     #[test]

@@ -133,13 +133,21 @@ record! {
         silent: Vec<Setting>,
         /// Settings under which its mailboxes are sent in the order of their requests; otherwise by their identifiers.
         in_order: Vec<Setting>,
+        /// Bit that takes back all requests and empties the queues when 1 is written.
+        resets: Option<Field>,
+        /// Settings under which it sleeps; empty: it never does.
+        asleep: Vec<Setting>,
+        /// Settings applied where it sleeps and somebody else sends.
+        woken: Vec<Setting>,
+        /// Settings applied at each frame of somebody else's.
+        received: Vec<Setting>,
         /// Clock of which its bits are made.
         clock: u32,
         /// Divisors of the clock: their product makes a quantum of a bit.
         divide: Vec<Factor>,
         /// Numbers of quanta whose sum, plus 1, makes a bit.
         segments: Vec<Factor>,
-        /// Field with the number of the first mailbox that is free.
+        /// Field with the number of the first mailbox that is free, or else of the one that is sent last.
         free: Option<Field>,
         /// Frames to be sent.
         mailboxes: Vec<Mailbox>,
@@ -181,10 +189,12 @@ record! {
         begin: Vec<Setting>,
         /// Settings applied once it is sent.
         sent: Vec<Setting>,
-        /// Bit that withdraws the request when 1 is written, unless the frame is on the bus.
+        /// Bit that withdraws the request when 1 is written. It is 1 while the frame is on the bus, from which nothing takes it.
         abort: Option<Field>,
         /// Settings applied at its withdrawal.
         aborted: Vec<Setting>,
+        /// Field that is 1 while the mailbox is, of several that wait, the one that is sent last.
+        last: Option<Field>,
     }
 }
 
@@ -240,7 +250,7 @@ record! {
     /// An answer of somebody else on the bus to a frame that the chip sends.
     #[derive(Default)]
     pub struct CanAnswer {
-        /// First bytes, and all else, of the frame that is answered.
+        /// The frame that is answered, whose data begin with these.
         to: Frame,
         /// The answer.
         with: Frame,
@@ -274,7 +284,21 @@ mod tests {
         }
         let wanted = Frame { id: 0x12, is_extended: false, is_remote: false, length: 2, data: 0x2211 };
         assert_eq!(frame("12#1122"), wanted);
-        for text in ["", "123", "#11", "800#", "20000000#", "123#1", "123#112233445566778899", "123#R9", "123#R+1", "1234#", "12x#", "+12#", "123#+1"] {
+        for text in [
+            "",
+            "123",
+            "#11",
+            "800#",
+            "20000000#",
+            "123#1",
+            "123#112233445566778899",
+            "123#R9",
+            "123#R+1",
+            "1234#",
+            "12x#",
+            "+12#",
+            "123#+1",
+        ] {
             assert_eq!(Frame::parse(text), None, "{text}");
         }
     }

@@ -956,6 +956,8 @@ record! {
         after_insns: u64,
         /// Whether the copy is inverted.
         is_inverted: bool,
+        /// Whether it waits for the end of the frame on the block's CAN bus.
+        is_idle: bool,
     }
 }
 
@@ -1414,6 +1416,7 @@ impl Chip {
             stimulus.set.iter().all(|setting| block.has(&setting.field))
                 && stimulus.devices.iter().all(|byte| is_device(block, byte))
                 && stimulus.typed.len() <= crate::input::MAX_BYTES
+                && stimulus.frames.len() <= crate::input::MAX_BYTES
                 && stimulus.frames.iter().all(Frame::is_sound)
         })
     }
@@ -1520,15 +1523,17 @@ impl Chip {
             let FrameAt { standard, extended, is_extended, remote, length, data } = frame;
             [standard, extended, is_extended, remote, length].into_iter().chain(data).all(has)
         };
-        [&can.when, &can.loops, &can.silent, &can.in_order].into_iter().all(|settings| sets(settings))
+        [&can.when, &can.loops, &can.silent, &can.in_order, &can.asleep, &can.woken, &can.received]
+            .into_iter()
+            .all(|settings| sets(settings))
             && self.has_clock(Some(can.clock))
             && can.divide.iter().chain(&can.segments).all(|factor| self.is_factor(factor))
-            && can.free.iter().all(has)
+            && can.free.iter().chain(&can.resets).all(has)
             && can.mailboxes.len().max(can.queues.len()) <= can::MAX_MAILBOXES
             && can.mailboxes.iter().all(|mailbox| {
                 has(&mailbox.request)
                     && is_frame(&mailbox.frame)
-                    && mailbox.abort.iter().all(has)
+                    && mailbox.abort.iter().chain(&mailbox.last).all(has)
                     && [&mailbox.begin, &mailbox.sent, &mailbox.aborted].into_iter().all(|settings| sets(settings))
             })
             && can.queues.iter().all(|queue| {
@@ -1729,7 +1734,13 @@ pub(crate) mod tests {
             bytes: 0x400,
             has_atomic_aliases: false,
             registers: vec![register("CR", Some(0)), register("hidden", None)],
-            follows: vec![Follow { target: field(0), source: field(1), after_insns: 100, is_inverted: false }],
+            follows: vec![Follow {
+                target: field(0),
+                source: field(1),
+                after_insns: 100,
+                is_inverted: false,
+                is_idle: true,
+            }],
             triggers: vec![Trigger {
                 field: field(0),
                 value: Some(1),
@@ -1877,7 +1888,12 @@ pub(crate) mod tests {
                 release: field(0),
                 ..can::Queue::default()
             }],
-            filters: Some(can::Filters { active: 1, words: vec![0, 1], split: Some(field(0)), ..can::Filters::default() }),
+            filters: Some(can::Filters {
+                active: 1,
+                words: vec![0, 1],
+                split: Some(field(0)),
+                ..can::Filters::default()
+            }),
             ..Can::default()
         }
     }
@@ -2026,7 +2042,7 @@ pub(crate) mod tests {
     #[test]
     fn what_cannot_be_meant_is_refused() {
         type Change = fn(&mut Chip);
-        let changes: [Change; 68] = [
+        let changes: [Change; 71] = [
             |chip| chip.counts[0].address += 2,
             |chip| chip.counts[0].address = 0x5000_0000,
             |chip| chip.counts[0].every_insns = 0,
@@ -2083,6 +2099,9 @@ pub(crate) mod tests {
             |chip| chip.blocks[0].buses[0].count.as_mut().unwrap().register = 1,
             |chip| chip.blocks[0].buses[0].ends[0].set[0].field.register = 2,
             |chip| chip.blocks[0].cans[0].when[0].field.register = 2,
+            |chip| chip.blocks[0].cans[0].woken = vec![Setting { field: field(2), value: 1 }],
+            |chip| chip.blocks[0].cans[0].resets = Some(field(2)),
+            |chip| chip.blocks[0].cans[0].mailboxes[0].last = Some(field(2)),
             |chip| chip.blocks[0].cans[0].clock = 1,
             |chip| chip.blocks[0].cans[0].segments[0].block = 1,
             |chip| chip.blocks[0].cans[0].mailboxes[0].frame.data[0].register = 2,

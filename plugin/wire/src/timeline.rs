@@ -590,7 +590,11 @@ mod tests {
             event(0, 1000, What::Switched { task: 0, why: Why::Deleted }),
             event(0, 1001, What::Pin { port: 0x4002_0000, pin: 5, is_high: true, is_output: false }),
             event(0, 1003, What::Ahead { ns: 300 }),
-            event(0, 1004, What::Frame { port: 0x4000_6400, is_sent: true, frame: Frame::parse("123#1122").unwrap() }),
+            event(
+                0,
+                1004,
+                What::Frame { port: 0x4000_6400, is_sent: true, frame: Frame::parse("123#1122").unwrap() },
+            ),
         ]
     }
 

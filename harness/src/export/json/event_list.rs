@@ -46,10 +46,10 @@ struct JsonEvent {
     /// Kind of event: "switched" (in), "entered", "left" (an exception), "zone begins", "zone ends", "zone was left",
     /// "phase", "mark", "called", "returned", "call was left", "printed", "semihosting", "waits", "slept", "masked",
     /// "unmasked", "woken" (a task that does not execute has become ready), "not ready" (it no longer is), "spawned" and
-    /// "finished" (a task), "pin" (of a chip, whose level has changed), "free stack" (of a task that is switched out); for the
-    /// heap "allocated", "freed", "reallocated", "allocation failed", "allocation left".
+    /// "finished" (a task), "pin" (of a chip, whose level has changed), "frame sent" and "frame received" (on a CAN bus of a chip),
+    /// "free stack" (of a task that is switched out); for the heap "allocated", "freed", "reallocated", "allocation failed", "allocation left".
     event: &'static str,
-    /// Task, exception, zone, phase, mark, function, operation or pin, an index into `names`.
+    /// Task, exception, zone, phase, mark, function, operation, pin or frame, an index into `names`.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<u32>,
     /// Value of a mark, level of a pin, number of bytes, or length in nanoseconds of a sleep that ends here.
