@@ -31,7 +31,7 @@ class SetAt:
 
     #: Time as "10ms", or instructions as a number or as "1M".
     at: Union[int, str]
-    #: Changes, as "PA0=0,for=20ms,bounce=2ms", "ADC1.CH3=2345", "TEMP[0]=32" or "USART6<text".
+    #: Changes, as "PA0=0,for=20ms,bounce=2ms", "ADC1.CH3=2345", "TEMP[0]=32", "USART6<text" or "CAN1<123#1122".
     changes: str
 
 
