@@ -678,11 +678,11 @@ fn chip_facts(chip: &Chip, plan: &Plan<'_>, workspace: &Workspace) -> Result<pro
         rule.is_none()
     });
     rules.sort_by_key(|rule| (!rule.is_guess, rule.at_insns));
-    let absent = rows.iter().position(|row| row.address == wire::chip::ABSENT).map(|at| rows.remove(at).pc);
-    let bites = rows.iter().position(|row| row.address == wire::chip::BITES).map(|at| rows.remove(at));
-    let came = rows.iter().position(|row| row.address == wire::chip::CAME).map_or(0, |at| rows.remove(at).reads);
-    let bitten =
-        bites.map(|row| (chip.wire.block_at(row.pc).map(|block| block.name.clone()).unwrap_or_default(), row.writes));
+    let mut take = |address| rows.iter().position(|row| row.address == address).map(|at| rows.remove(at));
+    let absent = take(wire::chip::ABSENT).map(|row| row.pc);
+    let came = take(wire::chip::CAME).map_or(0, |row| row.reads);
+    let bitten = take(wire::chip::BITES)
+        .map(|row| (chip.wire.block_at(row.pc).map(|block| block.name.clone()).unwrap_or_default(), row.writes));
     let unmodelled = rows.into_iter().map(|row| profile::Unmodelled {
         name: match row.address {
             wire::chip::OTHERS => "others".to_owned(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Changes of a chip's pins, and frames on its buses, on their way to the timeline.
 //!
-//! A pin changes, and a frame ends, during an access of a register, or when a timer of QEMU's expires. The state may be locked then, so
-//! the change waits here until the next block takes it.
+//! A pin changes, and a frame ends, during an access of a register, or when a timer of QEMU's expires. The state may be
+//! locked then, so the change waits here until the next block takes it.
 
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -41,7 +41,7 @@ impl Rules<'_, '_> {
         if kind.can.len() > 1 {
             return wrong("has more than one [[can]]: make each a peripheral of its own");
         }
-        if kind.can.is_empty() && (!peripheral.answers.is_empty() || peripheral.filters_by.is_some()) {
+        if kind.can.is_empty() && !peripheral.answers.is_empty() {
             let reason = format!("{name}: its kind has no [[can]] for `answers` and `filters-by`");
             return Err(source.at(&peripheral.kind, reason));
         }

@@ -65,9 +65,8 @@ impl Chip {
     /// ns.
     pub(crate) fn missed(&self, came: u64, shift: u32) -> usize {
         let by_clock = self.wire.stimuli.iter().enumerate().filter(|(_, stimulus)| stimulus.step.is_none());
-        let due_ns =
-            |stimulus: &Stimulus| stimulus.at_insns.saturating_mul(1 << shift).saturating_add(stimulus.at_ns);
-        let mut order: Vec<(u64, usize)> = by_clock.map(|(index, stimulus)| (due_ns(stimulus), index)).collect();
+        let mut order: Vec<(u64, usize)> =
+            by_clock.map(|(index, stimulus)| (stimulus.delay_ns(shift), index)).collect();
         order.sort_unstable();
         let late = order.iter().skip(usize::try_from(came).unwrap_or(usize::MAX));
         late.filter(|(_, index)| self.by_clock.binary_search(index).is_ok()).count()

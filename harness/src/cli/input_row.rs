@@ -107,22 +107,21 @@ impl InputRow {
             (None, Some(_)) => return error("`level` is that of a `pin`"),
             (None, None) => {}
         }
-        match (&self.port, is_typed) {
-            (_, true) if self.can.is_some() => return error("`can` is a row of its own, without a text"),
-            (port, false) if self.can.is_some() => {
-                let port = port.as_deref().unwrap_or(CAN).to_owned();
-                let frames = self.can.clone().unwrap_or_default();
+        match (&self.can, &self.port, is_typed) {
+            (Some(_), _, true) => return error("`can` is a row of its own, without a text"),
+            (Some(frames), port, false) => {
                 if !(1..=MAX_BYTES).contains(&frames.trim().len()) {
                     return error("`can` has frames, as 123#1122, and at most 1 MiB of them");
                 }
-                changes.push(Change::Typed { port, bytes: frames.into_bytes() });
+                let port = port.as_deref().unwrap_or(CAN).to_owned();
+                changes.push(Change::Typed { port, bytes: frames.clone().into_bytes() });
             }
-            (Some(port), true) => changes.push(Change::Typed { port: port.clone(), bytes: self.bytes(file)? }),
-            (Some(_), false) => return error("a `port` needs the `text`, or the `file`, that it gets"),
-            (None, true) => {
+            (None, Some(port), true) => changes.push(Change::Typed { port: port.clone(), bytes: self.bytes(file)? }),
+            (None, Some(_), false) => return error("a `port` needs the `text`, or the `file`, that it gets"),
+            (None, None, true) => {
                 return error("a text for the console is a row of its own; `port` says which serial port gets it");
             }
-            (None, false) => {}
+            (None, None, false) => {}
         }
         let time = |key, text: &Option<String>| text.as_ref().map(|text| parse_time(key, text)).transpose();
         add_times(&mut outside, [time("for", &self.for_time)?, time("bounce", &self.bounce)?])?;

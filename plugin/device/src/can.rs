@@ -17,6 +17,8 @@ pub(crate) struct FrameOnBus {
     /// The mailbox that it is sent from; None: somebody else sends it.
     pub(crate) mailbox: Option<usize>,
     pub(crate) frame: Frame,
+    /// Ticket of its end; a reset makes it worthless.
+    ticket: u64,
 }
 
 /// State of a controller and its bus.
@@ -82,7 +84,7 @@ impl CanBus {
     /// Takes back all requests, also that of the frame on the bus, and empties the queues.
     pub(crate) fn reset(&mut self) {
         let mut others = std::mem::take(&mut self.others);
-        if let Some(FrameOnBus { mailbox: None, frame }) = self.moving {
+        if let Some(FrameOnBus { mailbox: None, frame, .. }) = self.moving {
             // Nobody has acknowledged it.
             others.push_front(frame);
         }
@@ -106,10 +108,11 @@ impl CanBus {
     }
 
     /// Begins the next frame on an idle bus: of the mailboxes' frames and the one that others send next, if they are heard,
-    /// the one that wins, which is the lowest.
-    pub(crate) fn begin(&mut self, own: &[(usize, Frame)], has_others: bool) -> Option<FrameOnBus> {
-        let own = own.iter().map(|&(mailbox, frame)| FrameOnBus { mailbox: Some(mailbox), frame });
-        let other = self.others.front().filter(|_| has_others).map(|&frame| FrameOnBus { mailbox: None, frame });
+    /// the one that wins, which is the lowest. It ends with the ticket.
+    pub(crate) fn begin(&mut self, own: &[(usize, Frame)], has_others: bool, ticket: u64) -> Option<FrameOnBus> {
+        let own = own.iter().map(|&(mailbox, frame)| FrameOnBus { mailbox: Some(mailbox), frame, ticket });
+        let other = self.others.front().filter(|_| has_others);
+        let other = other.map(|&frame| FrameOnBus { mailbox: None, frame, ticket });
         // Of equal ones the mailbox with the lowest number is first, and the chip's before others'.
         let next =
             own.chain(other).min_by_key(|moving| (moving.frame.rank(), moving.mailbox.unwrap_or(usize::MAX)))?;
@@ -120,9 +123,9 @@ impl CanBus {
         Some(next)
     }
 
-    /// Ends the frame on the bus.
-    pub(crate) fn end(&mut self) -> Option<FrameOnBus> {
-        let moving = self.moving.take()?;
+    /// Ends the frame on the bus that began with the ticket. None: a reset has taken it back.
+    pub(crate) fn end(&mut self, ticket: u64) -> Option<FrameOnBus> {
+        let moving = self.moving.take_if(|moving| moving.ticket == ticket)?;
         self.pending.retain(|&mailbox| Some(mailbox) != moving.mailbox);
         Some(moving)
     }
@@ -250,11 +253,11 @@ mod tests {
             let next = |bus: &mut CanBus| {
                 let pending: Vec<_> =
                     bus.pending(is_in_order).iter().map(|&mailbox| (mailbox, own[mailbox])).collect();
-                bus.begin(&pending, true)
+                bus.begin(&pending, true, 0)
             };
             let sent = wanted.map(|_| {
                 assert!(bus.is_idle() && next(&mut bus).is_some() && !bus.is_idle());
-                bus.end().unwrap().frame.to_string()
+                bus.end(0).unwrap().frame.to_string()
             });
             assert_eq!(sent, wanted);
             assert_eq!(next(&mut bus), None);
@@ -266,10 +269,10 @@ mod tests {
         let mut bus = CanBus::new(1);
         bus.request(0);
         bus.request(1);
-        bus.begin(&[(0, frame("100#")), (1, frame("200#"))], false);
+        bus.begin(&[(0, frame("100#")), (1, frame("200#"))], false, 0);
         assert!(!bus.withdraw(0) && bus.withdraw(1) && !bus.withdraw(1));
         assert_eq!(
-            (bus.free(2), bus.end().and_then(|moving| moving.mailbox), bus.free(2)),
+            (bus.free(2), bus.end(0).and_then(|moving| moving.mailbox), bus.free(2)),
             (Some(1), Some(0), Some(0))
         );
     }
@@ -285,13 +288,13 @@ mod tests {
     fn a_reset_takes_all_back_but_what_others_send() {
         let mut bus = CanBus::new(1);
         bus.request(0);
-        bus.begin(&[(0, frame("100#"))], false);
+        bus.begin(&[(0, frame("100#"))], false, 0);
         bus.receive(0, (frame("001#"), 0), 3, false);
         bus.add(frame("200#"));
         bus.reset();
         assert!(bus.is_idle() && bus.pending(false).is_empty() && bus.queue(0) == (None, 0));
         for _ in 0..2 {
-            let other = bus.begin(&[], true).map(|moving| moving.frame);
+            let other = bus.begin(&[], true, 0).map(|moving| moving.frame);
             assert_eq!(other, Some(frame("200#")), "also if it was on the bus");
             bus.reset();
         }

@@ -116,8 +116,6 @@ struct State {
     has_more: bool,
     /// The bus of each CAN controller.
     can_buses: Vec<CanBus>,
-    /// Ticket of the frame on each of these buses.
-    tickets: Vec<u64>,
     /// Fields that follow others once no frame is on these buses.
     held: Vec<usize>,
     /// Contents of the block's memories.
@@ -226,11 +224,6 @@ impl Count {
     }
 }
 
-/// Nanoseconds from the time with which a stimulus begins to its effect.
-fn delay_ns(chip: &Chip, stimulus: &Stimulus) -> u64 {
-    stimulus.at_insns.saturating_mul(1 << chip.insn_shift).saturating_add(stimulus.at_ns)
-}
-
 fn block_index(chip: &Chip, address: u64) -> Option<usize> {
     chip.blocks.iter().position(|block| block.start <= address && address - block.start < block.bytes)
 }
@@ -312,7 +305,7 @@ impl Device {
         }
         let stimuli = chip.stimuli.iter().enumerate().filter(|(_, stimulus)| stimulus.step.is_none());
         let stimuli = stimuli.map(|(index, stimulus)| {
-            ((delay_ns(&chip, stimulus), index as u64), (stimulus.block as usize, Later::Stimulus(index)))
+            ((stimulus.delay_ns(chip.insn_shift), index as u64), (stimulus.block as usize, Later::Stimulus(index)))
         });
         Device {
             polled,
@@ -588,7 +581,7 @@ impl Device {
         for step in std::mem::take(&mut self.begun) {
             for &index in self.by_step.get(&step).into_iter().flatten() {
                 let stimulus = &self.chip.stimuli[index];
-                let due_ns = now_ns.saturating_add(delay_ns(&self.chip, stimulus));
+                let due_ns = now_ns.saturating_add(stimulus.delay_ns(self.chip.insn_shift));
                 self.put_off += 1;
                 self.later.insert((due_ns, self.put_off), (stimulus.block as usize, Later::Stimulus(index)));
             }
@@ -1630,17 +1623,16 @@ impl Device {
             for mailbox in 0..self.chip.blocks[block].cans[index].mailboxes.len() {
                 let Mailbox { request, begin, abort, aborted, .. } =
                     &self.chip.blocks[block].cans[index].mailboxes[mailbox];
-                let (begin, aborted) = (begin.clone(), aborted.clone());
-                let is_requested = is_one(request);
-                let abort = abort.clone().filter(is_one);
-                let line = &mut self.states[block].can_buses[index];
-                if is_requested && line.request(mailbox) {
+                let bus = &mut self.states[block].can_buses[index];
+                if is_one(request) && bus.request(mailbox) {
+                    let begin = begin.clone();
                     self.apply(block, &begin, host, depth + 1);
                     self.show_mailboxes(block, index, host, depth);
-                } else if let Some(abort) = abort {
-                    if line.is_moving(mailbox) {
+                } else if let Some(abort) = abort.clone().filter(is_one) {
+                    if bus.is_moving(mailbox) {
                         self.put(block, &abort, 1, host, depth + 1);
-                    } else if line.withdraw(mailbox) {
+                    } else if bus.withdraw(mailbox) {
+                        let aborted = aborted.clone();
                         self.apply(block, &aborted, host, depth + 1);
                         self.show_mailboxes(block, index, host, depth);
                     }
@@ -1659,30 +1651,32 @@ impl Device {
     fn begin_frames(&mut self, block: usize, host: &mut impl Host) {
         for index in 0..self.chip.blocks[block].cans.len() {
             let can = &self.chip.blocks[block].cans[index];
-            let (is_asleep, woken) = (self.applies(block, &can.asleep), can.woken.clone());
+            let is_asleep = self.applies(block, &can.asleep);
             if self.states[block].can_buses[index].wakes(is_asleep) {
+                let woken = can.woken.clone();
                 self.apply(block, &woken, host, 0);
             }
             let can = &self.chip.blocks[block].cans[index];
             if !self.hold(block, &can.when) {
                 continue;
             }
-            let line = &self.states[block].can_buses[index];
-            if !line.is_idle() {
+            if !self.states[block].can_buses[index].is_idle() {
                 continue;
             }
             let loops = self.applies(block, &can.loops);
-            let is_heard = loops || !self.applies(block, &can.silent);
-            let mut own = self.pending(block, index, self.applies(block, &can.in_order));
-            own.retain(|_| is_heard);
-            let Some(moving) = self.states[block].can_buses[index].begin(&own, !loops) else { continue };
+            let own = if loops || !self.applies(block, &can.silent) {
+                self.pending(block, index, self.applies(block, &can.in_order))
+            } else {
+                Vec::new()
+            };
+            let ticket = self.put_off + 1;
+            let Some(moving) = self.states[block].can_buses[index].begin(&own, !loops, ticket) else { continue };
             let can = &self.chip.blocks[block].cans[index];
             let factors = |factors: &[Factor]| factors.iter().map(|factor| self.factor(factor)).collect::<Vec<_>>();
             let divisor = factors(&can.divide).into_iter().fold(1, u64::saturating_mul).max(1);
             let quanta = factors(&can.segments).into_iter().fold(1, u64::saturating_add);
             let ns = can::duration_ns(&moving.frame, self.hz(can.clock), quanta.saturating_mul(divisor));
-            self.states[block].tickets[index] = self.put_off + 1;
-            self.put_off_ns(block, ns, Later::Frame(index, self.put_off + 1), host);
+            self.put_off_ns(block, ns, Later::Frame(index, ticket), host);
         }
     }
 
@@ -1701,10 +1695,8 @@ impl Device {
 
     /// Ends the frame on a bus: it is sent, or received.
     fn end_frame(&mut self, block: usize, (index, ticket): (usize, u64), host: &mut impl Host) {
-        if self.states[block].tickets[index] != ticket {
-            return;
-        }
-        let Some(FrameOnBus { mailbox, frame }) = self.states[block].can_buses[index].end() else { return };
+        let ended = self.states[block].can_buses[index].end(ticket);
+        let Some(FrameOnBus { mailbox, frame, .. }) = ended else { return };
         host.frame(block, &frame, mailbox.is_some());
         let can = &self.chip.blocks[block].cans[index];
         let loops = self.applies(block, &can.loops);
@@ -1735,9 +1727,9 @@ impl Device {
         let Some((at, filter)) = taken.filter(|&(at, _)| at < queues.len()) else { return };
         let Queue { depth, full, keeps, lost, .. } = queues[at].clone();
         let keeps = self.applies(block, &keeps);
-        let line = &mut self.states[block].can_buses[index];
-        let found_room = line.receive(at, (frame, filter), depth, keeps);
-        let is_full = line.queue(at).1 == depth as usize;
+        let bus = &mut self.states[block].can_buses[index];
+        let found_room = bus.receive(at, (frame, filter), depth, keeps);
+        let is_full = bus.queue(at).1 == depth as usize;
         self.show_queue(block, (index, at), host, 0);
         if !found_room {
             self.apply(block, &lost, host, 0);
@@ -1880,8 +1872,8 @@ impl Device {
                     if !typed.is_empty() {
                         self.give_typed(block, (index, 0), host);
                     }
-                    if let Some(line) = self.states[block].can_buses.first_mut() {
-                        frames.into_iter().for_each(|frame| line.add(frame));
+                    if let Some(bus) = self.states[block].can_buses.first_mut() {
+                        frames.into_iter().for_each(|frame| bus.add(frame));
                     }
                 }
                 Later::Typed(stimulus, at) => self.give_typed(block, (stimulus, at), host),
@@ -2082,7 +2074,6 @@ impl State {
             typed: VecDeque::new(),
             has_more: false,
             can_buses: block.cans.iter().map(|can| CanBus::new(can.queues.len())).collect(),
-            tickets: vec![0; block.cans.len()],
             held: Vec::new(),
             arrays: block.arrays.iter().map(Contents::new).collect(),
             by_offset: offsets.collect(),

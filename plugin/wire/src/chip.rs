@@ -1249,6 +1249,13 @@ record! {
     }
 }
 
+impl Stimulus {
+    /// Nanoseconds from the time with which it begins to its effect, where an instruction takes 2^`insn_shift` ns.
+    pub fn delay_ns(&self, insn_shift: u32) -> u64 {
+        self.at_insns.saturating_mul(1 << insn_shift).saturating_add(self.at_ns)
+    }
+}
+
 impl BusDevice {
     /// Number of the device's bytes.
     pub fn all_bytes(&self) -> u32 {

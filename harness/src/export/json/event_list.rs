@@ -47,7 +47,8 @@ struct JsonEvent {
     /// "phase", "mark", "called", "returned", "call was left", "printed", "semihosting", "waits", "slept", "masked",
     /// "unmasked", "woken" (a task that does not execute has become ready), "not ready" (it no longer is), "spawned" and
     /// "finished" (a task), "pin" (of a chip, whose level has changed), "frame sent" and "frame received" (on a CAN bus of a chip),
-    /// "free stack" (of a task that is switched out); for the heap "allocated", "freed", "reallocated", "allocation failed", "allocation left".
+    /// "free stack" (of a task that is switched out); for the heap "allocated", "freed", "reallocated", "allocation failed",
+    /// "allocation left".
     event: &'static str,
     /// Task, exception, zone, phase, mark, function, operation, pin or frame, an index into `names`.
     #[serde(skip_serializing_if = "Option::is_none")]
