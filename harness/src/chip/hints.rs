@@ -2,6 +2,9 @@
 //! The chip that an image is for, by hints in its file: a section for probe-rs, names of chips, its HAL's family, and the
 //! size of its vector table.
 
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use object::{Object as _, ObjectSection as _};
 
 use super::Chip;
@@ -74,21 +77,18 @@ pub fn find(file: &[u8], fit: &[&'static str]) -> Option<Hint> {
 }
 
 /// Whether a file may point to a chip: a word of it begins as a name of a chip or family does, or as the section for
-/// probe-rs. One look at each byte, so that files without any cost little.
+/// probe-rs. All are searched at once, so that files without any cost little.
 pub fn may_point(file: &[u8]) -> bool {
-    let families = super::names().map(|name| name.get(..name.len().saturating_sub(MEMBER)).unwrap_or(name));
-    let beginnings: Vec<&[u8]> = families.chain([TOLD_SECTION.trim_start_matches('.')]).map(str::as_bytes).collect();
-    let is_first = |byte: u8| beginnings.iter().any(|name| name.first() == Some(&byte));
-    let mut firsts = [false; 256];
-    (0..=u8::MAX).for_each(|byte| firsts[usize::from(byte)] = is_first(byte.to_ascii_lowercase()));
-    let mut before = b' ';
-    file.iter().enumerate().any(|(at, &byte)| {
-        let begins = firsts[usize::from(byte)] && !before.is_ascii_alphanumeric();
-        before = byte;
-        let is_there =
-            |name: &[u8]| file.get(at..at + name.len()).is_some_and(|word| word.eq_ignore_ascii_case(name));
-        begins && beginnings.iter().any(|name| is_there(name))
-    })
+    static BEGINNINGS: LazyLock<AhoCorasick> = LazyLock::new(|| {
+        let families = super::names().map(|name| name.get(..name.len().saturating_sub(MEMBER)).unwrap_or(name));
+        let beginnings = families.chain([TOLD_SECTION.trim_start_matches('.')]);
+        // A table for each state of the search: a third of the time that the smaller form takes.
+        let mut search = AhoCorasick::builder();
+        search.ascii_case_insensitive(true).kind(Some(AhoCorasickKind::DFA));
+        search.build(beginnings).expect("some dozens of short names")
+    });
+    let begins_word = |at: usize| at.checked_sub(1).is_none_or(|before| !file[before].is_ascii_alphanumeric());
+    BEGINNINGS.find_overlapping_iter(file).any(|found| begins_word(found.start()))
 }
 
 /// Whether a file names a chip: in a path of its sources, a symbol or a section.
