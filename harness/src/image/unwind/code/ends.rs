@@ -32,7 +32,7 @@ struct Known {
 impl Known {
     fn is_end(&mut self, code: &Code<'_>, functions: &[&Range<u64>], function: &Range<u64>) -> bool {
         let entry = State::entry(code.isa);
-        let mut state = entry;
+        let mut state = entry.clone();
         let mut pc = function.start;
         // Functions that it has run into, itself among them.
         let mut passed = Vec::new();
@@ -44,11 +44,11 @@ impl Known {
         {
             if functions.binary_search_by_key(&pc, |function| function.start).is_ok() {
                 let is_entry = state == entry;
-                found = if is_entry { self.entered.get(&pc) } else { self.others.get(&(pc, state)) }.copied();
+                found = if is_entry { self.entered.get(&pc) } else { self.others.get(&(pc, state.clone())) }.copied();
                 if found.is_some() {
                     break;
                 }
-                passed.push((pc, state));
+                passed.push((pc, state.clone()));
             }
             execute(code, pc, bytes, &mut state);
             pc += u64::from(insn.len_bytes);

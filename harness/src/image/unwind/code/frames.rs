@@ -260,7 +260,7 @@ impl Reader<'_> {
             let with = |transfer| (depth, Transfer { is_elsewhere, slot_bytes, ..transfer });
             found.extend(transfers.into_iter().map(with));
             loads.execute(self.code, pc, bytes, if is_conditional { Flow::ComputedJump } else { flow });
-            is_elsewhere = self.note(pc, bytes, depth, *state, is_elsewhere && !is_conditional, &mut frame);
+            is_elsewhere = self.note(pc, bytes, depth, state.clone(), is_elsewhere && !is_conditional, &mut frame);
         }
         let deepest = frame.deepest_bytes;
         frame.transfers = found
@@ -311,7 +311,7 @@ impl Reader<'_> {
         frame.subtracts_bytes = frame.subtracts_bytes.saturating_add(beside::subtracts(isa, bytes));
         frame.reads_process_stack |= beside::reads_process_stack(isa, bytes);
         let Some(before) = state else { return false };
-        let mut after = before;
+        let mut after = before.clone();
         execute(self.code, pc, bytes, &mut after);
         self.note_taken(&before, &after, frame);
         if let Some(register) = beside::sets_main_stack(isa, bytes)
@@ -375,8 +375,8 @@ impl Reader<'_> {
     /// Whether the code at a target, which is never called, was followed with the depth of a jump to it.
     fn inherits(&self, target: Option<u64>, bytes: u64) -> bool {
         let Some(target) = target.filter(|&target| !self.walk.is_called(target)) else { return false };
-        let state = self.states().get(target).copied().flatten();
-        state.and_then(|state| state.depth_bytes()).is_some_and(|depth| u64::try_from(depth) == Ok(bytes))
+        let state = self.states().get(target).and_then(Option::as_ref);
+        state.and_then(State::depth_bytes).is_some_and(|depth| u64::try_from(depth) == Ok(bytes))
     }
 
     /// Transfers of an instruction, apart from where it runs into the next function.
@@ -426,13 +426,13 @@ impl Reader<'_> {
         }
         let after = self.rows.partition_point(|row| row.pc <= at.pc);
         let said = || Some(State::at(isa, self.rows[..after].last()?.rule?));
-        let Some(before) = at.state.copied().or_else(said) else {
+        let Some(before) = at.state.cloned().or_else(said) else {
             if self.is_millicode() {
                 return None;
             }
             return (!self.is_regular() && !self.sets_stack()).then(|| (at.depth, at.transfer(None, false)));
         };
-        let mut after = before;
+        let mut after = before.clone();
         execute(self.code, at.pc, at.bytes, &mut after);
         let depth = after.depth_bytes().and_then(|depth| u64::try_from(depth).ok()).map_or(at.depth, Depth::Bytes);
         let is_own = |state: &State| matches!(state.get(state.roles.sp), Value::Frame(_));
@@ -506,7 +506,7 @@ impl Reader<'_> {
     /// Transfer into the next function, with the depth there. None: no function follows.
     fn fall(&self, at: At<'_>) -> Option<(Depth, Transfer)> {
         self.walk.function_of(at.next)?;
-        let mut after = at.state.copied();
+        let mut after = at.state.cloned();
         if let Some(after) = &mut after {
             execute(self.code, at.pc, at.bytes, after);
         }

@@ -2,18 +2,19 @@
 //! Hints from the symbol table about code: data among it, and runtime functions that treat the stack or their return
 //! address in a special way.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionIndex, SectionKind};
-
-use crate::image::sorted_ranges::holding;
 
 /// Hints for following code; empty without symbols.
 #[derive(Debug, Default)]
 pub(in super::super) struct Hints {
     /// Data according to the assembler, load bias included, sorted.
     pub(super) data: Vec<Range<u64>>,
+    /// Number of these data that start at or before the address that was asked for last: the next is mostly near.
+    latest: Cell<usize>,
     /// Address of gcc's -pg runtime, which pops the word that was pushed before its call.
     pub(super) mcount: Option<u64>,
     /// libgcc's switches for processors without table branches; they continue by the table after their call.
@@ -83,6 +84,12 @@ impl Hints {
 
     /// End of the data that contain an address.
     pub(super) fn data_end(&self, address: u64) -> Option<u64> {
-        holding(&self.data, address).map(|index| self.data[index].end)
+        let latest = self.latest.get();
+        let is_before = |index: usize| self.data.get(index).is_some_and(|data| data.start <= address);
+        let is_same = latest.checked_sub(1).is_none_or(is_before) && !is_before(latest);
+        let after = if is_same { latest } else { self.data.partition_point(|data| data.start <= address) };
+        self.latest.set(after);
+        let data = &self.data[after.checked_sub(1)?];
+        data.contains(&address).then_some(data.end)
     }
 }

@@ -11,7 +11,7 @@
 //! function's body, if that fits ([`Walk::adopt`]). If no frame fits, there is no rule: it is better to cut a stack
 //! than to skip a caller.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -77,22 +77,39 @@ pub(super) fn read<'a>(
     };
     walk.run();
     let rules_of = |function: &&Range<u64>| {
-        let mut rules = Rules::new();
+        let mut rules = Changes::default();
         let mut next = function.start;
         for (pc, state) in walk.states.range(function.start..function.end) {
             // Code to which nothing leads, and data.
             if pc > next {
-                rules.insert(next, None);
+                rules.add(next, None);
             }
-            rules.insert(pc, state.and_then(|state| state.rule()));
+            rules.add(pc, state.as_ref().and_then(State::rule));
             next = next.max(code.next(pc));
         }
         if next < function.end {
-            rules.insert(next, None);
+            rules.add(next, None);
         }
-        (function.start, function.end, rules)
+        (function.start, function.end, rules.rules)
     };
     unknown.iter().map(rules_of).collect()
+}
+
+/// Rules of a function that are told in order, for which there is a row only where they change: most instructions have that of
+/// the one before.
+#[derive(Default)]
+struct Changes {
+    rules: Rules,
+    last: Option<Option<Rule>>,
+}
+
+impl Changes {
+    fn add(&mut self, pc: u64, rule: Option<Rule>) {
+        if self.last != Some(rule) {
+            self.rules.insert(pc, rule);
+            self.last = Some(rule);
+        }
+    }
 }
 
 /// Entries of the functions that never return.
@@ -181,6 +198,11 @@ impl Code<'_> {
     pub(super) fn next(&self, pc: u64) -> u64 {
         pc + self.bytes(pc).map_or(2, |bytes| u64::from(decode(self.isa, pc, bytes).len_bytes))
     }
+}
+
+/// State where two ways meet. None: nothing is known on one of them, or they contradict each other.
+fn met(one: &Option<State>, other: &Option<State>) -> Option<State> {
+    one.as_ref()?.and(other.as_ref()?)
 }
 
 /// Whether an instruction only raises an exception, so that the code after it is reached by other ways:
@@ -311,7 +333,7 @@ impl Links {
             if let Some(target) = jump.filter(|target| !function.contains(target)) {
                 self.reached.insert(target);
                 let said = known.and_then(|rules| super::rule_at(rules, pc));
-                let rule = unsaid.map_or(said, |state| state.rule());
+                let rule = unsaid.as_ref().map_or(said, State::rule);
                 self.from_known.extend(rule.map(|rule| (target, rule)));
             }
             falls_through = match insn.flow {
@@ -375,6 +397,8 @@ struct Step {
 struct Walk<'a> {
     code: &'a Code<'a>,
     unknown: &'a [&'a Range<u64>],
+    /// Index in `unknown` of the function that was found last: the next address is mostly in the same.
+    latest: Cell<usize>,
     never: &'a BTreeSet<u64>,
     /// Functions that a compiler has made. None: all functions are like them, which is most probable, and what stacks are
     /// walked by. A bound needs proof.
@@ -395,7 +419,7 @@ struct Walk<'a> {
     /// States at starts of functions to which only jumps with an unknown stack lead.
     lost: BTreeMap<u64, Option<State>>,
     /// Addresses of data among the code: literals, tables.
-    data: BTreeSet<u64>,
+    data: ByAddress<()>,
     /// Functions with code to which no visible jump leads.
     adopted: BTreeSet<u64>,
     /// The code, as far as a frame fits.
@@ -414,6 +438,7 @@ impl<'a> Walk<'a> {
         Walk {
             code,
             unknown,
+            latest: Cell::new(0),
             never,
             compiled: None,
             links: Links::default(),
@@ -424,7 +449,7 @@ impl<'a> Walk<'a> {
             behind_traps: BTreeMap::new(),
             computed: BTreeMap::new(),
             lost: BTreeMap::new(),
-            data: BTreeSet::new(),
+            data: ByAddress::new(),
             adopted: BTreeSet::new(),
             adopted_code: BTreeSet::new(),
             open: Vec::new(),
@@ -495,11 +520,17 @@ impl<'a> Walk<'a> {
 
     /// Index in `unknown` of the function that contains an address.
     fn index_of(&self, pc: u64) -> Option<usize> {
-        holding(self.unknown, pc)
+        let latest = self.latest.get();
+        if self.unknown.get(latest).is_some_and(|function| function.contains(&pc)) {
+            return Some(latest);
+        }
+        let found = holding(self.unknown, pc)?;
+        self.latest.set(found);
+        Some(found)
     }
 
     fn is_data(&self, pc: u64) -> bool {
-        self.data.contains(&pc) || self.code.hints.is_data(pc)
+        self.data.get(pc).is_some() || self.code.hints.is_data(pc)
     }
 
     /// Follows each of some functions from its start. Functions that are reached only by jumps, or from the function
@@ -528,7 +559,7 @@ impl<'a> Walk<'a> {
                     !is_later && self.millicode(start, State::millicode(isa)).is_some_and(|end| end.1)
                 };
                 let entry = if is_millicode { State::millicode(isa) } else { State::entry(isa) };
-                let state = self.lost.get(&start).copied().filter(|_| later).unwrap_or(Some(entry));
+                let state = self.lost.get(&start).cloned().filter(|_| later).unwrap_or(Some(entry));
                 self.open.push((start, state, Edge::Flow));
                 self.follow();
             }
@@ -539,12 +570,13 @@ impl<'a> Walk<'a> {
         while let Some((pc, state, edge)) = self.open.pop() {
             let Some(function) = self.index_of(pc).filter(|_| !self.is_data(pc)) else { continue };
             let mut both = state;
-            if let Some(&before) = self.states.get(pc) {
-                both = before.and_then(|before| before.and(state.as_ref()?));
-                if both == before {
+            if let Some(before) = self.states.get(pc) {
+                let has_state = both.is_some();
+                both = met(before, &both);
+                if both == *before {
                     continue;
                 }
-                if both.is_none() && state.is_some() {
+                if both.is_none() && has_state {
                     // One of the two ways is impossible: a call that does not return was assumed to return.
                     let by_call =
                         if let Edge::AfterCall(call) = edge { Some(call) } else { self.came_by.get(&pc).copied() };
@@ -555,20 +587,20 @@ impl<'a> Walk<'a> {
             } else if let Edge::AfterCall(call) = edge {
                 self.came_by.insert(pc, call);
             }
-            self.states.insert(pc, both);
+            self.states.insert(pc, both.clone());
             let Some(step) = self.step(pc, both) else { continue };
             self.join(function, &step);
             self.states.extend(step.inside);
             if let Some(data) = step.data {
                 self.stale.extend(self.taken_for_code(&data));
-                self.data.extend(data);
+                self.data.extend(data.map(|address| (address, ())));
             }
             if let Some(tables) = &mut self.tables {
                 tables.note(pc, step.table);
             }
             self.behind_traps.extend(step.behind_trap);
             self.lost.extend(step.unknown);
-            if let Some(&state) = step.computed.first() {
+            if let Some(state) = step.computed.into_iter().next() {
                 self.computed.insert(pc, state);
             }
             self.open.extend(step.falls);
@@ -627,10 +659,10 @@ impl<'a> Walk<'a> {
     /// Follows an IT block on two paths: one where its condition holds, and one where it does not.
     fn conditional(&self, pc: u64, bytes: &[u8], count: u8, state: Option<State>, step: &mut Step) {
         let low = bytes.first_chunk().map_or(0, |&half| u32::from(u16::from_le_bytes(half)));
-        let mut ways = [Some((state, Edge::Flow)); 2];
-        let meet = |ways: &[Option<(Option<State>, Edge)>; 2]| match *ways {
-            [Some((one, _)), Some((two, _))] => Some(one.and_then(|one| one.and(two.as_ref()?))),
-            [Some((one, _)), None] | [None, Some((one, _))] => Some(one),
+        let mut ways = [Some((state.clone(), Edge::Flow)), Some((state, Edge::Flow))];
+        let meet = |ways: &[Option<(Option<State>, Edge)>; 2]| match ways {
+            [Some((one, _)), Some((two, _))] => Some(met(one, two)),
+            [Some((one, _)), None] | [None, Some((one, _))] => Some(one.clone()),
             [None, None] => None,
         };
         let mut at = self.code.next(pc);
@@ -640,7 +672,7 @@ impl<'a> Walk<'a> {
             let Some(bytes) = self.code.bytes(at) else { return };
             let insn = decode(self.code.isa, at, bytes);
             step.inside.push((at, meet(&ways).flatten()));
-            if let Some((state, _)) = ways[way] {
+            if let Some((state, _)) = ways[way].take() {
                 step.falls = None;
                 self.one(at, bytes, insn, state, step);
                 ways[way] = step.falls.take().map(|(_, state, edge)| (state, edge));
@@ -657,12 +689,12 @@ impl<'a> Walk<'a> {
         let next = pc + u64::from(insn.len_bytes);
         let function = self.function_of(pc);
         let is_last = self.function_of(next) != function;
-        let after = state.map(|mut state| {
-            execute(code, pc, bytes, &mut state);
-            state
-        });
+        let mut after = state.clone();
+        if let Some(after) = &mut after {
+            execute(code, pc, bytes, after);
+        }
         // This is not an entry, but a part of an epilogue that other functions share.
-        if after.and_then(|after| after.depth_bytes()).is_some_and(|depth| depth < 0) {
+        if after.as_ref().and_then(State::depth_bytes).is_some_and(|depth| depth < 0) {
             step.is_too_much = true;
             return;
         }
@@ -672,7 +704,7 @@ impl<'a> Walk<'a> {
         {
             step.data = Some(word..word + 4);
         }
-        let constant = |reg: u8, offset: i32| match state?.get(reg.into()) {
+        let constant = |reg: u8, offset: i32| match state.as_ref()?.get(reg.into()) {
             // Bit 0 marks Thumb code.
             Value::Constant(value) => Some(u64::from(value.wrapping_add(offset) as u32 & !1)),
             _ => None,
@@ -680,7 +712,7 @@ impl<'a> Walk<'a> {
         if let (Some(tables), Some(function), Some(before), Some(after)) = (&self.tables, function, &state, &after)
             && let Some(table) = tables.of(code, function, pc, bytes, [before, after])
         {
-            step.jumps.extend(table.targets().iter().map(|&target| (target, Some(*after))));
+            step.jumps.extend(table.targets().iter().map(|&target| (target, Some(after.clone()))));
             step.table = Some(table);
             return;
         }
@@ -691,7 +723,7 @@ impl<'a> Walk<'a> {
             Flow::Next | Flow::It { .. } if is_last && self.is_apart(function, next) => {}
             Flow::Next | Flow::It { .. } => step.falls = Some((next, after, Edge::Flow)),
             Flow::Branch { target } => {
-                step.falls = Some((next, after, Edge::Flow));
+                step.falls = Some((next, after.clone(), Edge::Flow));
                 self.jump(function, target, after, step);
             }
             Flow::Jump { target } => self.jump(function, target, after, step),
@@ -703,13 +735,13 @@ impl<'a> Walk<'a> {
             Flow::Return
                 if self.compiled.is_some()
                     && let Some(Value::Constant(target)) =
-                        after.map(|after| returned_to(code.isa, bytes, &after)) =>
+                        after.as_ref().map(|after| returned_to(code.isa, bytes, after)) =>
             {
                 self.jump(function, u64::from(target as u32 & !1), after, step);
             }
             Flow::Return => step.leaves.push(after),
             Flow::IndirectJump { reg, offset } => {
-                let is_return = state.is_some_and(|state| state.get(reg.into()) == Value::ReturnAddr);
+                let is_return = state.as_ref().is_some_and(|state| state.get(reg.into()) == Value::ReturnAddr);
                 if is_return {
                     step.leaves.push(state.map(|mut state| {
                         state.set(state.roles.link, Value::ReturnAddr);
@@ -726,12 +758,12 @@ impl<'a> Walk<'a> {
             }
             Flow::ComputedJump => {
                 let (cases, table) = code.cases(pc, bytes);
+                step.jumps.extend(cases.iter().map(|&case| (case, after.clone())));
                 if cases.is_empty() {
                     step.computed.push(after);
                 } else {
                     step.data = Some(table);
                 }
-                step.jumps.extend(cases.into_iter().map(|case| (case, after)));
             }
         }
     }
@@ -745,14 +777,14 @@ impl<'a> Walk<'a> {
         let is_start = other.is_some_and(|other| other.start == target);
         let is_called = self.is_called(target);
         // Start-up code that has set its stack, or the start of a task, continues in a function that was not called.
-        let is_set = |state: State| {
+        let is_set = |state: &State| {
             let is_constant = |register: usize| matches!(state.get(register), Value::Constant(_));
             is_constant(state.roles.sp) || is_constant(state.roles.link)
         };
         if other.is_none() || (is_start && is_called) {
             step.leaves.push(state);
-        } else if is_start && state.and_then(|state| state.rule()).is_none() {
-            let is_new = self.is_own(target) || state.is_some_and(is_set);
+        } else if is_start && state.as_ref().and_then(State::rule).is_none() {
+            let is_new = self.is_own(target) || state.as_ref().is_some_and(is_set);
             let state = if is_new { Some(State::entry(self.code.isa)) } else { state };
             step.unknown.push((target, state));
         } else {
@@ -764,7 +796,7 @@ impl<'a> Walk<'a> {
         let code = self.code;
         let function = self.function_of(pc);
         let is_second = decode::links_to_t0(code.isa, bytes);
-        let mut after = state;
+        let mut after = state.clone();
         if let Some(after) = &mut after
             && !is_second
         {
@@ -778,7 +810,7 @@ impl<'a> Walk<'a> {
             }
             if let Some(&entry) = code.hints.switches.get(&target) {
                 let (cases, table) = code.table(next, entry);
-                step.jumps.extend(cases.into_iter().map(|case| (case, after)));
+                step.jumps.extend(cases.into_iter().map(|case| (case, after.clone())));
                 step.data = Some(table);
                 return;
             }
@@ -861,7 +893,8 @@ impl<'a> Walk<'a> {
                         if !self.is_padding(pc, function.end) {
                             self.adopted.insert(function.start);
                         }
-                        let behind = found.iter().filter_map(|&(pc, state)| self.step(pc, state)?.behind_trap);
+                        let behind =
+                            found.iter().filter_map(|(pc, state)| self.step(*pc, state.clone())?.behind_trap);
                         let behind: Vec<_> = behind.collect();
                         self.behind_traps.extend(behind);
                         self.adopted_code.extend(found.iter().map(|&(pc, _)| pc));
@@ -881,7 +914,7 @@ impl<'a> Walk<'a> {
     fn shapes(&self, function: &Range<u64>) -> Shapes {
         let mut counts: Vec<(State, usize)> = Vec::new();
         for (pc, state) in self.states.range(function.start..function.end) {
-            let Some(shape) = state.map(|state| state.shape()).filter(|shape| shape.rule().is_some()) else {
+            let Some(shape) = state.as_ref().map(State::shape).filter(|shape| shape.rule().is_some()) else {
                 continue;
             };
             let Some(bytes) = self.code.bytes(pc) else { continue };
@@ -891,7 +924,9 @@ impl<'a> Walk<'a> {
             }
             match counts.iter_mut().find(|(known, _)| known.rule() == shape.rule()) {
                 Some((known, count)) => {
-                    *known = known.and(&shape).unwrap_or(*known);
+                    if let Some(both) = known.and(&shape) {
+                        *known = both;
+                    }
                     *count += 1;
                 }
                 None => counts.push((shape, 1)),
@@ -899,7 +934,7 @@ impl<'a> Walk<'a> {
         }
         counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         let mut computed: Vec<State> = Vec::new();
-        for state in self.computed.range(function.start..function.end).filter_map(|(_, state)| *state) {
+        for state in self.computed.range(function.start..function.end).filter_map(|(_, state)| state.as_ref()) {
             let shape = state.shape();
             if shape.rule().is_some() && !computed.iter().any(|known| known.rule() == shape.rule()) {
                 computed.push(shape);
@@ -911,12 +946,12 @@ impl<'a> Walk<'a> {
     /// States from an instruction of such a part on.
     fn fitting(&self, function: &Range<u64>, pc: u64, shapes: &Shapes) -> Option<Found> {
         if let Some(Some(state)) = self.behind_traps.get(&pc)
-            && let Some((found, _)) = self.tried(function, pc, *state)
+            && let Some((found, _)) = self.tried(function, pc, state.clone())
         {
             return Some(found);
         }
         let try_all = |shapes: &[State]| -> Vec<_> {
-            shapes.iter().filter_map(|shape| self.tried(function, pc, *shape)).collect()
+            shapes.iter().filter_map(|shape| self.tried(function, pc, shape.clone())).collect()
         };
         // A computed jump leads there, and all such jumps have the same frame.
         let mut found = try_all(&shapes.computed);
@@ -943,11 +978,11 @@ impl<'a> Walk<'a> {
             }
             // Code that several functions share is known from the others.
             if let Some(known) = self.states.get(pc) {
-                if let (Some(known), Some(state)) = (known, state)
+                if let (Some(known), Some(state)) = (known, &state)
                     && known.rule().is_some()
                     && state.rule().is_some()
                 {
-                    known.and(&state).filter(|both| both.rule() == known.rule())?;
+                    known.and(state).filter(|both| both.rule() == known.rule())?;
                     fits = true;
                 }
                 continue;
@@ -957,14 +992,14 @@ impl<'a> Walk<'a> {
                 continue;
             }
             let mut both = state;
-            if let Some(&before) = states.get(&pc) {
-                both = before.and_then(|before| before.and(state.as_ref()?));
-                if both == before {
+            if let Some(before) = states.get(&pc) {
+                both = met(before, &both);
+                if both == *before {
                     continue;
                 }
-                both?;
+                both.as_ref()?;
             }
-            states.insert(pc, both);
+            states.insert(pc, both.clone());
             let Some(step) = self.step(pc, both) else { continue };
             if step.is_too_much {
                 return None;
@@ -1000,8 +1035,8 @@ pub(super) fn mend_epilogues(code: &Code<'_>, function: Range<u64>, rules: &mut 
     if code.isa.is_riscv() {
         return;
     }
-    let said = rules.clone();
-    let rule_at = |pc: u64| said.range(..=pc).next_back().and_then(|(_, rule)| *rule);
+    // The stated rules, once they are corrected.
+    let mut said: Option<Rules> = None;
     // Corrected rule, while it differs from the stated one.
     let mut mended: Option<Rule> = None;
     let mut pc = function.start;
@@ -1010,10 +1045,12 @@ pub(super) fn mend_epilogues(code: &Code<'_>, function: Range<u64>, rules: &mut 
     {
         let next = code.next(pc);
         let unsaid = || {
+            let rule_at = |pc: u64| super::rule_at(said.as_ref().unwrap_or(rules), pc);
             let is_unsaid = deepens(code, bytes) < 0 && rule_at(pc) == rule_at(next);
             rule_at(pc).filter(|rule| is_unsaid && rule.base == Base::StackPointer)
         };
         if let Some(before) = mended.or_else(unsaid) {
+            let said = said.get_or_insert_with(|| rules.clone());
             let ends = decode(code.isa, pc, bytes).flow != Flow::Next;
             let mut state = State::at(code.isa, before);
             execute(code, pc, bytes, &mut state);
@@ -1023,7 +1060,7 @@ pub(super) fn mend_epilogues(code: &Code<'_>, function: Range<u64>, rules: &mut 
                 return;
             }
             mended = after.filter(|_| !ends);
-            let rule = if ends { rule_at(next) } else { after };
+            let rule = if ends { super::rule_at(said, next) } else { after };
             rules.insert(next, rule);
         }
         pc = next;
@@ -1066,7 +1103,8 @@ pub(super) fn mend_middles(
     };
     for (start, _, followed) in read(code, functions, never, others) {
         let Some((end, rules)) = known.get_mut(&start).filter(|_| suspects.contains(&start)) else { continue };
-        let said = rules.clone();
+        let said = std::mem::take(rules);
+        let mut mended = Changes::default();
         let mut pc = start;
         // An epilogue pops r7 after `mov sp, r7`; from then on the frame is no longer there.
         let (mut has_ended, mut has_popped) = (false, false);
@@ -1082,13 +1120,16 @@ pub(super) fn mend_middles(
                 }
                 (said, _) => said,
             };
-            rules.insert(pc, rule);
+            mended.add(pc, rule);
             let (low, _) = halves(bytes);
             let goes_on = code.isa.is_thumb() && decode(code.isa, pc, bytes).flow == Flow::Next;
             has_ended = goes_on && (has_ended || low == 0x46bd);
             has_popped = goes_on && (has_popped || (has_ended && matches!(low, 0xbc80..=0xbcff)));
             pc = code.next(pc);
         }
+        // Of what is not code, only what was said is known.
+        said.range(pc..).for_each(|(&pc, &rule)| mended.add(pc, rule));
+        *rules = mended.rules;
     }
 }
 
@@ -1299,8 +1340,9 @@ mod tests {
             many += looked;
             passes += usize::from(round > 2);
             [&mut one, &mut other].into_iter().for_each(Walk::adopt_all);
-            let states =
-                |walk: &Walk<'_>| walk.states.range(0..1024).map(|(pc, &state)| (pc, state)).collect::<Vec<_>>();
+            let states = |walk: &Walk<'_>| {
+                walk.states.range(0..1024).map(|(pc, state)| (pc, state.clone())).collect::<Vec<_>>()
+            };
             assert_eq!(states(&one), states(&other), "{:x?}", segments[0].data);
             assert_eq!(one.ends, other.ends);
         }

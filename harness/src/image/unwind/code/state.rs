@@ -2,6 +2,8 @@
 //! Known state of the stack at an instruction: registers that hold a place in the frame, a constant, or the caller's
 //! value, and the places in the frame of the return address and the caller's frame pointer.
 
+use std::rc::Rc;
+
 use decode::Isa;
 use wire::unwind::{Base, Rule, Saved};
 
@@ -120,10 +122,16 @@ impl Roles {
     }
 }
 
-/// Known state at an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Known state at an instruction. Most instructions change nothing of it, so states share what they know.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     pub(super) roles: &'static Roles,
+    known: Rc<Known>,
+}
+
+/// Facts that hold at an instruction.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Known {
     registers: [Value; 32],
     /// Place of the return address in the frame.
     return_addr: Option<i32>,
@@ -141,15 +149,18 @@ impl State {
         registers[roles.sp] = Value::Frame(0);
         registers[roles.fp] = Value::CallersFrame;
         registers[roles.link] = Value::ReturnAddr;
-        State { roles, registers, return_addr: None, frame_pointer: None, constant: None }
+        let known = Known { registers, return_addr: None, frame_pointer: None, constant: None };
+        State { roles, known: Rc::new(known) }
     }
 
     /// State at the first instruction of a function that returns through RISC-V's second link register.
     pub(super) fn millicode(isa: Isa) -> State {
         let mut state = State::entry(isa);
-        if let Some(second) = state.roles.second_link {
-            state.registers[state.roles.link] = Value::Unknown;
-            state.registers[second] = Value::ReturnAddr;
+        let Roles { link, second_link, .. } = *state.roles;
+        if let Some(second) = second_link {
+            let known = Rc::make_mut(&mut state.known);
+            known.registers[link] = Value::Unknown;
+            known.registers[second] = Value::ReturnAddr;
         }
         state
     }
@@ -157,39 +168,41 @@ impl State {
     /// State in which a rule holds.
     pub(super) fn at(isa: Isa, rule: Rule) -> State {
         let roles = Roles::of(isa);
-        let mut state = State { registers: [Value::Unknown; 32], ..State::entry(isa) };
+        let registers = [Value::Unknown; 32];
+        let mut known = Known { registers, return_addr: None, frame_pointer: None, constant: None };
         match rule.frame_pointer {
-            Saved::AtCfa(at) => state.frame_pointer = Some(at),
-            Saved::Register => state.registers[roles.fp] = Value::CallersFrame,
+            Saved::AtCfa(at) => known.frame_pointer = Some(at),
+            Saved::Register => known.registers[roles.fp] = Value::CallersFrame,
             _ => {}
         }
         match rule.return_addr {
-            Saved::AtCfa(at) => state.return_addr = Some(at),
-            Saved::Register => state.registers[roles.link] = Value::ReturnAddr,
+            Saved::AtCfa(at) => known.return_addr = Some(at),
+            Saved::Register => known.registers[roles.link] = Value::ReturnAddr,
             _ => {}
         }
         let base = if rule.base == Base::StackPointer { roles.sp } else { roles.fp };
-        state.registers[base] = Value::Frame(-rule.cfa_offset_bytes);
-        state
+        known.registers[base] = Value::Frame(-rule.cfa_offset_bytes);
+        State { roles, known: Rc::new(known) }
     }
 
     /// Equivalent rule, based on the stack pointer if that is known.
     pub(super) fn rule(&self) -> Option<Rule> {
         let Roles { sp, fp, link, holder, .. } = *self.roles;
-        let (base, cfa_offset_bytes) = match (self.registers[sp], self.registers[fp]) {
+        let Known { registers, return_addr, frame_pointer, .. } = &*self.known;
+        let (base, cfa_offset_bytes) = match (registers[sp], registers[fp]) {
             (Value::Frame(at), _) => (Base::StackPointer, at.checked_neg()?),
             (_, Value::Frame(at)) => (Base::FramePointer, at.checked_neg()?),
             _ => return None,
         };
-        let return_addr = match self.return_addr {
+        let return_addr = match *return_addr {
             Some(at) => Saved::AtCfa(at),
-            None if self.registers[link] == Value::ReturnAddr => Saved::Register,
-            None if self.registers[holder] == Value::ReturnAddr => Saved::SecondLink,
+            None if registers[link] == Value::ReturnAddr => Saved::Register,
+            None if registers[holder] == Value::ReturnAddr => Saved::SecondLink,
             None => Saved::Lost,
         };
-        let frame_pointer = match self.frame_pointer {
+        let frame_pointer = match *frame_pointer {
             Some(at) => Saved::AtCfa(at),
-            None if self.registers[fp] == Value::CallersFrame => Saved::Register,
+            None if registers[fp] == Value::CallersFrame => Saved::Register,
             None => Saved::Lost,
         };
         Some(Rule { base, cfa_offset_bytes, return_addr, frame_pointer })
@@ -198,30 +211,41 @@ impl State {
     /// Facts that hold on both of two ways that meet. None: the states contradict each other, so one of the ways is
     /// impossible.
     pub(super) fn and(&self, other: &State) -> Option<State> {
-        let mut both = *self;
-        for (value, other) in both.registers.iter_mut().zip(&other.registers) {
+        // Two ways that nothing has changed meet as one.
+        if Rc::ptr_eq(&self.known, &other.known) {
+            return Some(self.clone());
+        }
+        let (one, two) = (&*self.known, &*other.known);
+        let mut both = one.clone();
+        for (value, other) in both.registers.iter_mut().zip(&two.registers) {
             if value != other {
                 *value = Value::Unknown;
             }
         }
         let sp = self.roles.sp;
-        if let (Value::Frame(one), Value::Frame(two)) = (self.registers[sp], other.registers[sp])
+        if let (Value::Frame(one), Value::Frame(two)) = (one.registers[sp], two.registers[sp])
             && one != two
             // Dynamic frames change the stack pointer; the frame pointer then has the fixed place.
             && both.registers[self.roles.fp].is_any()
         {
             return None;
         }
-        both.return_addr = self.return_addr.filter(|_| self.return_addr == other.return_addr);
-        both.frame_pointer = self.frame_pointer.filter(|_| self.frame_pointer == other.frame_pointer);
-        both.constant = self.constant.filter(|_| self.constant == other.constant);
+        both.return_addr = one.return_addr.filter(|_| one.return_addr == two.return_addr);
+        both.frame_pointer = one.frame_pointer.filter(|_| one.frame_pointer == two.frame_pointer);
+        both.constant = one.constant.filter(|_| one.constant == two.constant);
+        // Mostly the ways agree, or one knows nothing that the other does not.
+        let both = match both {
+            both if both == *one => self.clone(),
+            both if both == *two => other.clone(),
+            both => State { roles: self.roles, known: Rc::new(both) },
+        };
         let is_known = |state: &State| state.rule().is_some_and(|rule| rule.return_addr != Saved::Lost);
         (is_known(&both) || !is_known(self) || !is_known(other)).then_some(both)
     }
 
     /// Part of the state that holds in the function's whole body, without constants and copies, which hold only here.
     pub(super) fn shape(&self) -> State {
-        let mut shape = State { constant: None, ..*self };
+        let mut shape = Known { constant: None, ..(*self.known).clone() };
         for (register, value) in shape.registers.iter_mut().enumerate() {
             let is_frame = matches!(value, Value::Frame(_)) && [self.roles.sp, self.roles.fp].contains(&register);
             let is_callers = matches!(value, Value::ReturnAddr | Value::CallersFrame);
@@ -229,65 +253,80 @@ impl State {
                 *value = Value::Unknown;
             }
         }
-        shape
+        State { roles: self.roles, known: Rc::new(shape) }
     }
 
     pub(super) fn get(&self, register: usize) -> Value {
-        self.registers[register]
+        self.known.registers[register]
     }
 
     /// Bytes by which the stack is deeper than at the entry.
     pub(super) fn depth_bytes(&self) -> Option<i32> {
-        match self.registers[self.roles.sp] {
+        match self.get(self.roles.sp) {
             Value::Frame(at) => at.checked_neg(),
             _ => None,
         }
     }
 
     pub(super) fn set(&mut self, register: usize, value: Value) {
-        // The frame no longer has a value that is back in its register; gcc's unwind information says the same.
-        if register == self.roles.link && value == Value::ReturnAddr {
-            self.return_addr = None;
-        }
-        if register == self.roles.fp && value == Value::CallersFrame {
-            self.frame_pointer = None;
-        }
         let is_sp = register == self.roles.sp;
-        self.registers[register] = if is_sp && value.is_any() { Value::Unknown } else { value };
+        let kept = if is_sp && value.is_any() { Value::Unknown } else { value };
+        // The frame no longer has a value that is back in its register; gcc's unwind information says the same.
+        let is_link_back = register == self.roles.link && value == Value::ReturnAddr;
+        let is_frame_back = register == self.roles.fp && value == Value::CallersFrame;
+        let ends =
+            is_link_back && self.known.return_addr.is_some() || is_frame_back && self.known.frame_pointer.is_some();
+        if !ends && self.known.registers[register] == kept {
+            return;
+        }
+        let known = Rc::make_mut(&mut self.known);
+        if is_link_back {
+            known.return_addr = None;
+        }
+        if is_frame_back {
+            known.frame_pointer = None;
+        }
+        known.registers[register] = kept;
     }
 
     pub(super) fn add(&mut self, register: usize, bytes: i32) {
-        self.set(register, self.registers[register].plus(bytes));
+        self.set(register, self.get(register).plus(bytes));
     }
 
     /// Executes memory[address] = register.
     pub(super) fn store(&mut self, address: Value, register: usize) {
-        let Value::Frame(at) = address else {
-            self.constant = None;
-            return;
-        };
-        let value = self.registers[register];
-        match value {
-            Value::Constant(value) => self.constant = Some((at, value)),
-            _ => self.constant = self.constant.filter(|&(place, _)| place != at),
-        }
-        for (slot, wanted) in
-            [(&mut self.return_addr, Value::ReturnAddr), (&mut self.frame_pointer, Value::CallersFrame)]
-        {
-            if value == wanted {
-                *slot = slot.or(Some(at));
-            } else if *slot == Some(at) {
-                *slot = None;
+        let known = &*self.known;
+        let value = known.registers[register];
+        let (mut constant, mut return_addr, mut frame_pointer) =
+            (known.constant, known.return_addr, known.frame_pointer);
+        if let Value::Frame(at) = address {
+            constant = match value {
+                Value::Constant(value) => Some((at, value)),
+                _ => constant.filter(|&(place, _)| place != at),
+            };
+            for (slot, wanted) in [(&mut return_addr, Value::ReturnAddr), (&mut frame_pointer, Value::CallersFrame)] {
+                if value == wanted {
+                    *slot = slot.or(Some(at));
+                } else if *slot == Some(at) {
+                    *slot = None;
+                }
             }
+        } else {
+            constant = None;
+        }
+        if (constant, return_addr, frame_pointer) != (known.constant, known.return_addr, known.frame_pointer) {
+            let known = Rc::make_mut(&mut self.known);
+            (known.constant, known.return_addr, known.frame_pointer) = (constant, return_addr, frame_pointer);
         }
     }
 
     /// Executes register = memory[address].
     pub(super) fn load(&mut self, address: Value, register: usize) {
+        let known = &*self.known;
         let value = match address {
-            Value::Frame(at) if self.return_addr == Some(at) => Value::ReturnAddr,
-            Value::Frame(at) if self.frame_pointer == Some(at) => Value::CallersFrame,
-            Value::Frame(at) => match self.constant {
+            Value::Frame(at) if known.return_addr == Some(at) => Value::ReturnAddr,
+            Value::Frame(at) if known.frame_pointer == Some(at) => Value::CallersFrame,
+            Value::Frame(at) => match known.constant {
                 Some((place, value)) if place == at => Value::Constant(value),
                 _ => Value::Unknown,
             },
@@ -298,21 +337,25 @@ impl State {
 
     /// Forgets the registers that a call may change.
     pub(super) fn clobber(&mut self) {
-        self.constant = None;
-        for register in 0..32 {
-            if self.roles.clobbered >> register & 1 == 1 {
-                self.registers[register] = Value::Unknown;
-            }
+        let clobbered = self.roles.clobbered;
+        let changed = move |register: &usize| clobbered >> register & 1 == 1;
+        let known = &*self.known;
+        if known.constant.is_none()
+            && (0..32).filter(changed).all(|register| known.registers[register] == Value::Unknown)
+        {
+            return;
         }
+        let known = Rc::make_mut(&mut self.known);
+        known.constant = None;
+        (0..32).filter(changed).for_each(|register| known.registers[register] = Value::Unknown);
     }
 
     /// Whether a jump out of the function leaves stack and return address as they were at the entry: a return, a tail
     /// call.
     pub(super) fn has_restored(&self) -> bool {
-        let sp = self.roles.sp;
-        self.registers[sp] == Value::Frame(0)
-            && self.registers[self.roles.fp] == Value::CallersFrame
-            && (self.registers[self.roles.link] == Value::ReturnAddr
-                || self.roles.second_link.is_some_and(|second| self.registers[second] == Value::ReturnAddr))
+        self.get(self.roles.sp) == Value::Frame(0)
+            && self.get(self.roles.fp) == Value::CallersFrame
+            && (self.get(self.roles.link) == Value::ReturnAddr
+                || self.roles.second_link.is_some_and(|second| self.get(second) == Value::ReturnAddr))
     }
 }
