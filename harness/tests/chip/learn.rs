@@ -145,7 +145,7 @@ fn a_timeout_keeps_what_was_learned() {
     let run = run_file(&elf, &["--chip", file.to_str().unwrap(), "--for", "1M"]);
     run.expect_code(0);
     fs::remove_file(&file).unwrap();
-    let output = harness().args(learn).args(["--timeout", "0.001"]).current_dir(dir.path()).output().unwrap();
+    let output = harness().args(learn).args(["--timeout", "0.000000001"]).current_dir(dir.path()).output().unwrap();
     let said = text(&output);
     assert_eq!(output.status.code(), Some(4), "{said}");
     assert!(said.contains("no chip file is written") && !file.exists(), "{said}");
