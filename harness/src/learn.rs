@@ -29,7 +29,7 @@ use crate::image::symbols::{Symbols, demangle};
 use crate::image::unwind;
 use crate::image::waiting;
 use crate::image::zone;
-use crate::image::{self, Image, bounded_read};
+use crate::image::{self, Image, Opened, bounded_read};
 use crate::machine;
 use crate::measure::Listener;
 use crate::profile::{End, Window};
@@ -310,21 +310,18 @@ pub fn settle(options: &mut Options, file: &Path, deadline: &Deadline, listener:
 /// # Errors
 /// When the image cannot be read.
 pub fn known(options: &Options) -> Result<Option<Hint>, InputError> {
-    let image = Image::open(&options.firmware, &options.load())?;
-    hint(options, &image, &machine::chips_for(&image))
+    let opened = Opened::open(&options.firmware, &options.load())?;
+    Ok(hint(&opened.image, opened.naming_file(), &machine::chips_for(&opened.image)))
 }
 
-/// The chip as [`known`] has it, of an image that was read, among the chips that have memory for it.
-///
-/// # Errors
-/// When the image's file cannot be read.
-pub fn hint(options: &Options, image: &Image, fit: &[&'static str]) -> Result<Option<Hint>, InputError> {
-    let bytes = bounded_read::read_named(options.symbols.as_deref().unwrap_or(&options.firmware))?;
+/// The chip as [`known`] has it, of an image that was read, among the chips that have memory for it; `file`: the content of
+/// the file that names it.
+pub fn hint(image: &Image, file: &[u8], fit: &[&'static str]) -> Option<Hint> {
     let of_family = image.family.and_then(|family| Some((family, hints::find(family.name()?.as_bytes(), fit)?)));
-    Ok(match of_family {
+    match of_family {
         Some((family, Hint { name, .. })) => Some(Hint { name, why: format!("as its UF2 file is for {family}") }),
-        None => hints::find(&bytes, fit),
-    })
+        None => hints::find(file, fit),
+    }
 }
 
 /// Number of rows that are guesses.

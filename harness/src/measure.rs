@@ -47,7 +47,7 @@ use crate::image::unwind;
 use crate::image::waiting;
 use crate::image::zone;
 use crate::image::zone_call;
-use crate::image::{Arch, Format, Image};
+use crate::image::{Arch, Format, Image, Opened};
 use crate::machine::{self, Choice};
 use crate::profile::input::{Input, What};
 use crate::profile::no_progress::{Device, OnlyPoll};
@@ -198,12 +198,13 @@ fn plain_symbols<'a>(symbol_file: Option<&'a [u8]>, choice: &Choice) -> Symbols<
     Symbols::new(symbol_file, choice.load_bias, choice.machine.arch == Arch::CortexM)
 }
 
-/// Reads the image that options name, chooses a machine for it, and applies the stubs.
+/// Chooses a machine for the image that options name, and applies the stubs. `opened`: the image, if it has been read.
 ///
 /// # Errors
 /// When the image cannot be read, no machine fits, or a stub's function does not exist.
-pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loaded> {
-    let mut image = Image::open(&options.firmware, &options.load())?;
+pub(crate) fn load(options: &Options, opened: Option<Opened>, listener: &mut dyn Listener) -> Result<Loaded> {
+    let opened = opened.map_or_else(|| Opened::open(&options.firmware, &options.load()), Ok)?;
+    let (mut image, symbol_file) = opened.into_parts();
     if let (Some(svd), None) = (&options.svd, &options.chip) {
         let what = "an SVD names the registers of a chip: --chip says which";
         return Err(InputError::about(svd, format_args!("--svd: {what}")).into());
@@ -227,7 +228,6 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
     warn(&widened);
     let mcount = mcount::find(&image.segments, Some(choice.machine.arch), choice.load_bias);
     warn(&mcount.warnings);
-    let symbol_file = read_symbol_file(&image)?;
     if choice.machine.arch == Arch::Avr {
         tricks::need(&emulator::locate(choice.machine.qemu)?, &AVR_STATE, "AVR firmware")?;
         let in_code = || avr_libc::exit_loop_in_code(choice.entry, |address| image.code_at(address));
@@ -300,12 +300,17 @@ pub(crate) fn give_files(options: &Options, workspace: &Workspace) -> Result<(),
     Ok(())
 }
 
-/// Runs the image in the run directory of `output`.
+/// Runs the image in the run directory of `output`. `opened`: the image, if it has been read.
 ///
 /// # Errors
 /// When there is no profile to show; see [`crate::exit_code::ExitCode::of_error`].
-pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) -> Result<Measured> {
-    let loaded = load(options, listener)?;
+pub fn measure(
+    options: &Options,
+    opened: Option<Opened>,
+    output: &Output,
+    listener: &mut dyn Listener,
+) -> Result<Measured> {
+    let loaded = load(options, opened, listener)?;
     let symbols = loaded.symbols();
     let Loaded { choice, symbol_file, .. } = &loaded;
     let named = Named::find(&loaded, &symbols, options)?;
@@ -799,11 +804,6 @@ fn explain_choice(choice: &Choice, image: &Image, listener: &mut dyn Listener) {
 fn has_compressed(image: &Image) -> bool {
     let extensions = image.needs.riscv.as_deref().map(machine::riscv_extensions).unwrap_or_default();
     extensions.iter().any(|extension| extension == "c" || extension == "zca")
-}
-
-/// Reads the ELF file that names the image's addresses, if there is one.
-fn read_symbol_file(image: &Image) -> Result<Option<Vec<u8>>, InputError> {
-    image.symbols_from.as_deref().map(bounded_read::read_named).transpose()
 }
 
 /// Number of executed `wfi` instructions, plus the number of sleeps at `wfe`.

@@ -22,7 +22,7 @@ use crate::chip::hints::{self, Hint};
 use crate::chip::suggest::Suggestion;
 use crate::chip::{self, Chip};
 use crate::error::InputError;
-use crate::image::{Arch, Image, bounded_read};
+use crate::image::{Arch, Image, Opened};
 use crate::learn;
 use crate::machine;
 use crate::measure::{self, Listener, Measured};
@@ -59,10 +59,10 @@ impl Certain {
         Some(Certain { hint, is_evident })
     }
 
-    /// Finds the chip of the image that options name. None: also if the QEMU that is installed cannot add a chip.
-    fn of(options: &Options, image: &Image) -> Option<Certain> {
-        let file = bounded_read::read_named(options.symbol_file()).ok()?;
-        let found = Certain::find(&file, image, |fit| learn::hint(options, image, fit).ok()?)?;
+    /// Finds the chip of an image that was read. None: also if the QEMU that is installed cannot add a chip.
+    fn of(opened: &Opened) -> Option<Certain> {
+        let (image, file) = (&opened.image, opened.naming_file());
+        let found = Certain::find(file, image, |fit| learn::hint(image, file, fit))?;
         let choice = machine::fit_chip(image, found.chip()?).ok()?;
         let emulator = emulator::locate(choice.machine.qemu).ok()?;
         tricks::need(&emulator, &DEVICES, "--chip").is_ok().then_some(found)
@@ -113,38 +113,51 @@ fn is_plain(options: &Options) -> bool {
 }
 
 /// Settles the chip of a run before it: the wanted one, as [`learn::settle`] does, or the one that [`refused`] takes.
+/// The image, if it was read for that.
 ///
 /// # Errors
 /// The errors of [`learn::settle`].
-pub fn settle(options: &mut Options, file: &Path, deadline: &Deadline, listener: &mut dyn Listener) -> Result<()> {
+pub fn settle(
+    options: &mut Options,
+    file: &Path,
+    deadline: &Deadline,
+    listener: &mut dyn Listener,
+) -> Result<Option<Opened>> {
     learn::settle(options, file, deadline, listener)?;
-    refused(options, listener);
-    Ok(())
+    Ok(refused(options, listener))
 }
 
-/// Takes the chip that an image names if no machine of QEMU's can run the image.
-pub fn refused(options: &mut Options, listener: &mut dyn Listener) {
+/// Takes the chip that an image names if no machine of QEMU's can run the image. The image, if it was read and needs no chip.
+pub fn refused(options: &mut Options, listener: &mut dyn Listener) -> Option<Opened> {
     if !is_plain(options) {
-        return;
+        return None;
     }
     // The run itself says why an image cannot be read.
-    let Ok(image) = Image::open(&options.firmware, &options.load()) else { return };
-    if image.arch.is_none() || machine::choose(&image, None, None).is_ok() {
-        return;
+    let opened = Opened::open(&options.firmware, &options.load()).ok()?;
+    if opened.image.arch.is_none() || machine::choose(&opened.image, None, None).is_ok() {
+        return Some(opened);
     }
-    if let Some(found) = Certain::of(options, &image) {
-        found.take(options, "no machine of QEMU's can run it (--no-chip takes none)", listener);
-    }
+    let Some(found) = Certain::of(&opened) else { return Some(opened) };
+    found.take(options, "no machine of QEMU's can run it (--no-chip takes none)", listener);
+    // A file for several chips has another image for this one.
+    None
 }
 
 /// Measures as [`measure::measure`] does, and once more with the chip that the image names if the run ended for lack of it.
 ///
 /// # Errors
 /// The errors of [`measure::measure`].
-pub fn measure(options: &mut Options, output: &Output, listener: &mut dyn Listener) -> Result<Measured> {
-    let Some((board, found)) = candidate(options) else { return measure::measure(options, output, listener) };
+pub fn measure(
+    options: &mut Options,
+    opened: Option<Opened>,
+    output: &Output,
+    listener: &mut dyn Listener,
+) -> Result<Measured> {
+    let Some((board, found)) = opened.as_ref().and_then(|opened| candidate(options, opened)) else {
+        return measure::measure(options, opened, output, listener);
+    };
     let mut held = Held { lines: Vec::new(), listener };
-    let measured = measure::measure(options, output, &mut held);
+    let measured = measure::measure(options, opened, output, &mut held);
     let lack = measured.as_ref().ok().and_then(|measured| found.lack(&measured.profile));
     let Some(lack) = lack else {
         held.release();
@@ -152,17 +165,16 @@ pub fn measure(options: &mut Options, output: &Output, listener: &mut dyn Listen
     };
     output.begin_again()?;
     found.take(options, &format!("on {board} {lack} (--no-chip runs it there)"), listener);
-    measure::measure(options, output, listener)
+    measure::measure(options, None, output, listener)
 }
 
 /// Chip that a run may lack, and the board that the image runs on without it.
-pub fn candidate(options: &Options) -> Option<(String, Certain)> {
+pub fn candidate(options: &Options, opened: &Opened) -> Option<(String, Certain)> {
     if !is_plain(options) {
         return None;
     }
-    let image = Image::open(&options.firmware, &options.load()).ok()?;
-    let board = machine::choose(&image, None, None).ok()?.machine;
-    let found = Certain::of(options, &image)?;
+    let board = machine::choose(&opened.image, None, None).ok()?.machine;
+    let found = Certain::of(opened)?;
     (board.model() != Some(found.hint.name)).then(|| (board.name.into_owned(), found))
 }
 

@@ -34,5 +34,5 @@ pub(crate) fn profile(elf: &str, defaults: &[&str], options: &[String]) -> Resul
     let args = Cli::try_parse_from(args)?.profile.context("only options of a profile")?;
     let options = Options::resolve(args)?;
     let output = Output::prepare_for(&options)?;
-    Ok(measure(&options, &output, &mut Silent)?.profile)
+    Ok(measure(&options, None, &output, &mut Silent)?.profile)
 }

@@ -13,7 +13,7 @@ use crate::cli::{ChipSuggestArgs, PlacementArgs};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::json::document;
-use crate::image::Image;
+use crate::image::Opened;
 use crate::learn;
 use crate::machine;
 use crate::run::request::options::Options;
@@ -73,9 +73,10 @@ pub(super) fn run(args: ChipSuggestArgs) -> Result<ExitCode> {
     let (is_json, top) = (args.json, args.top);
     let placement = placement(&args.placement);
     let options = Options::resolve_named(args.into_profile_args())?;
-    let image = Image::open(&options.firmware, &options.load())?;
-    let fit = machine::chips_for(&image);
-    let suggestion = Suggestion::of(&image, &fit, learn::hint(&options, &image, &fit)?);
+    let opened = Opened::open(&options.firmware, &options.load())?;
+    let fit = machine::chips_for(&opened.image);
+    let hint = learn::hint(&opened.image, opened.naming_file(), &fit);
+    let suggestion = Suggestion::of(&opened.image, &fit, hint);
     let best = suggestion.best();
     if is_json {
         let (names, likelihood) = best.unzip();

@@ -162,7 +162,7 @@ fn run_one(architecture: &Architecture, directory: &Path) -> Result<()> {
     };
     let options = Options::resolve(args)?;
     let output = Output::prepare_for(&options)?;
-    let profile = measure(&options, &output, &mut Silent)?.profile;
+    let profile = measure(&options, None, &output, &mut Silent)?.profile;
     let counted = profile.total_insns();
     ensure!(
         counted == INSNS && ExitCode::of_end(&profile.facts.end) == ExitCode::Good,

@@ -89,8 +89,8 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     let bar = if is_quiet { Bar::hidden() } else { Bar::new(&stem, options.window.for_insns.unwrap_or(0)) };
     let mut terminal = Terminal { bar, is_quiet, is_verbose, runners_up: Vec::new() };
     let chip_file = learn::file_of(&options);
-    taken::settle(&mut options, &chip_file, output.deadline(), &mut terminal)?;
-    let measured = taken::measure(&mut options, &output, &mut terminal);
+    let opened = taken::settle(&mut options, &chip_file, output.deadline(), &mut terminal)?;
+    let measured = taken::measure(&mut options, opened, &output, &mut terminal);
     terminal.bar.finish();
     let deadline = output.deadline().clone();
     let made = measured.and_then(|Measured { profile, console }| {

@@ -120,8 +120,8 @@ pub fn run(args: RunArgs) -> Result<u8> {
     });
     let mut passed_on = Console { decoder, tail: None };
     let chip_file = learn::file_of(&options);
-    taken::settle(&mut options, &chip_file, output.deadline(), &mut passed_on)?;
-    let measured = measure(&options, &output, &mut passed_on);
+    let opened = taken::settle(&mut options, &chip_file, output.deadline(), &mut passed_on)?;
+    let measured = measure(&options, opened, &output, &mut passed_on);
     let console_error = passed_on.tail.and_then(|tail| tail.finish(&INTERRUPTED).err());
     drop(job);
     let deadline = output.deadline().clone();

@@ -31,10 +31,10 @@ pub(super) fn is_profile(path: &Path) -> bool {
 /// # Errors
 /// Errors of [`measure`]; also if there is no room for the directory.
 pub(super) fn measured(options: &mut Options, listener: &mut dyn Listener) -> Result<(Profile, Option<Vec<u8>>)> {
-    taken::refused(options, listener);
+    let opened = taken::refused(options, listener);
     let place = Making::begin(&std::env::temp_dir(), WORKSHOP, |_| ());
     let place = place.map_err(|error| InputError::new(format!("no directory for the run: {error}")))?;
     let output = Output::prepare_within(place.path().join("run.profile"), Deadline::new(options.timeout))?;
-    let Measured { profile, console } = taken::measure(options, &output, listener)?;
+    let Measured { profile, console } = taken::measure(options, opened, &output, listener)?;
     Ok((profile, fs::read(console).ok()))
 }

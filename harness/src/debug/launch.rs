@@ -45,7 +45,7 @@ impl Launch {
     /// # Errors
     /// The errors of a profiling run.
     pub(crate) fn new(options: &Options, listener: &mut dyn Listener) -> Result<Launch> {
-        let loaded = load(options, listener)?;
+        let loaded = load(options, None, listener)?;
         let emulator = emulator::locate(loaded.choice.machine.qemu)?;
         let root = Making::begin(&std::env::temp_dir(), WORKSHOP, |_| ());
         let root = root.map_err(|error| InputError::new(format!("no directory for the run: {error}")))?;

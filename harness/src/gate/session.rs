@@ -279,7 +279,7 @@ impl Session {
             learn::settle(&mut options, &self.learned_file(case), deadline, &mut Silent)?;
         }
         let mut taken = Collector { messages: Vec::new(), progress };
-        taken::refused(&mut options, &mut taken);
+        let opened = taken::refused(&mut options, &mut taken);
         let target = self.settings.directory.join(profile_directory(case));
         let output = Output::prepare_within(target, Arc::clone(deadline))?;
         let cached = self.cache.as_ref();
@@ -293,7 +293,7 @@ impl Session {
             None => {
                 progress(Progress::default());
                 let mut collector = Collector { messages: Vec::new(), progress };
-                let measured = measure(&options, &output, &mut collector)?;
+                let measured = measure(&options, opened, &output, &mut collector)?;
                 let console = fs::read(&measured.console).unwrap_or_default();
                 Hit { profile: measured.profile, console, messages: collector.messages }
             }

@@ -21,6 +21,7 @@ pub mod layout;
 pub mod linker_map;
 pub mod linker_memory;
 pub mod mcount;
+mod opened;
 pub mod pages;
 pub mod rooms;
 mod section;
@@ -36,6 +37,7 @@ pub mod ways;
 pub mod zone;
 pub mod zone_call;
 
+use std::io::Read as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
@@ -44,6 +46,7 @@ use sha2::{Digest, Sha256};
 
 pub use avr_vectors::Vectors as AvrVectors;
 pub use hex::Board;
+pub use opened::Opened;
 pub use uf2::Family;
 
 use crate::error::InputError;
@@ -406,21 +409,22 @@ impl Image {
     /// # Errors
     /// [`InputError`] when the file cannot be read, or holds nothing that a supported processor runs.
     pub fn open(path: &Path, options: &LoadOptions<'_>) -> Result<Image, InputError> {
-        let bytes = read(path, "firmware")?;
-        let symbols = match options.symbols {
-            Some(symbols) => Some((symbols, read(symbols, "symbol file")?)),
-            None => None,
-        };
-        Self::from_bytes(path, &bytes, options, symbols.as_ref().map(|(path, bytes)| (*path, &bytes[..])))
+        Opened::open(path, options).map(|opened| opened.image)
     }
 
     /// Whether a firmware file is for an AVR; not if it cannot be read.
     pub fn is_avr(path: &Path, options: &LoadOptions<'_>) -> bool {
-        let Ok(bytes) = read(path, "firmware") else { return false };
-        match bytes.first_chunk() {
-            Some(start) if start.starts_with(ELF_MAGIC) => elf::is_avr(start),
-            _ => Self::from_bytes(path, &bytes, options, None).is_ok_and(|image| image.arch == Some(Arch::Avr)),
+        if !fs::metadata(path).is_ok_and(|kind| kind.is_file()) {
+            return false;
         }
+        // An ELF says it in its first bytes, and may have megabytes.
+        let mut start = [0; elf::MACHINE_END];
+        let is_read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok();
+        if is_read && start.starts_with(ELF_MAGIC) {
+            return elf::is_avr(&start);
+        }
+        let unnamed = LoadOptions { symbols: None, ..*options };
+        Image::open(path, &unnamed).is_ok_and(|image| image.arch == Some(Arch::Avr))
     }
 
     /// Reads a firmware file from its bytes; `symbols` is the file of `options.symbols`.

@@ -3,7 +3,6 @@
 
 use clap::Parser as _;
 use harness::cli::Cli;
-use harness::image::Image;
 use harness::machine;
 use harness::measure::Silent;
 use harness::run::request::options::Options;
@@ -186,11 +185,11 @@ fn no_image_for_a_board_can_take_a_chip() {
     for file in images {
         let words = ["harness".as_ref(), file.as_os_str()];
         let mut options = Options::resolve(Cli::parse_from(words).profile.unwrap()).unwrap();
-        assert!(taken::candidate(&options).is_none(), "{}", file.display());
-        taken::refused(&mut options, &mut Silent);
+        let opened = taken::refused(&mut options, &mut Silent);
         assert_eq!(options.chip, None, "{}", file.display());
-        let image = Image::open(&file, &options.load());
-        can_run += usize::from(image.is_ok_and(|image| machine::choose(&image, None, None).is_ok()));
+        let Some(opened) = opened else { continue };
+        assert!(taken::candidate(&options, &opened).is_none(), "{}", file.display());
+        can_run += usize::from(machine::choose(&opened.image, None, None).is_ok());
     }
     assert!(can_run > 200, "{can_run}");
 }

@@ -35,7 +35,7 @@ pub(crate) fn runs(dir: &Path) {
         let options = Options::resolve(cli.profile.unwrap()).unwrap();
         let name = name.replace('/', "-");
         let output = Output::prepare(dir.join(format!("{name}.profile"))).unwrap();
-        let measured = measure(&options, &output, &mut Silent).unwrap();
+        let measured = measure(&options, None, &output, &mut Silent).unwrap();
         fs::write(dir.join(format!("{name}.fwp")), measured.profile.to_bytes().unwrap()).unwrap();
         let records = dir.join("records").join(&name);
         fs::create_dir_all(&records).unwrap();
