@@ -234,8 +234,7 @@ pub(crate) fn load(options: &Options, opened: Option<Opened>, listener: &mut dyn
         choice.machine.finisher = avr_libc::exit_loop(symbol_file.as_deref()).or_else(in_code);
         choice.machine.exit = avr_libc::exit(symbol_file.as_deref());
     } else {
-        let found = plain_symbols(symbol_file.as_deref(), &choice).find(avr_libc::EXIT);
-        choice.machine.exit = found.ok().and_then(|exits| exits.first().map(|exit| exit.address));
+        choice.machine.exit = plain_symbols(symbol_file.as_deref(), &choice).address_of(avr_libc::EXIT);
     }
     let isa = choice.machine.isa.parse().map_err(anyhow::Error::new)?;
     let target = stub::Target { isa, has_compressed: has_compressed(&image), load_bias: choice.load_bias };

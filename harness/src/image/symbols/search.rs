@@ -124,6 +124,13 @@ impl Symbols<'_> {
         among(wanted, labels, chosen, function_start)
     }
 
+    /// Address of the code with a name in the symbol table, load bias included. None: there is none, or there are several.
+    pub fn address_of(&self, linkage_name: &str) -> Option<u64> {
+        let mut named = self.labels.iter().filter(|label| label.name == linkage_name).map(|label| label.address);
+        let address = named.next()?;
+        named.all(|other| other == address).then_some(address)
+    }
+
     /// Finds the functions with a name that matches a pattern, where `*` stands for any text and `?` for any
     /// character; by address. Names are those that [`Symbols::find`] accepts; all other characters stand for
     /// themselves.
